@@ -1,0 +1,31 @@
+# SOCI with its SQLite back end. Debian packages neither a CMake configuration
+# nor a pkg-config file for it.
+#
+# Defines SOCI_FOUND and the targets SOCI::core and SOCI::sqlite3, visible
+# everywhere.
+
+find_path(SOCI_INCLUDE_DIR soci/soci.h)
+find_path(SOCI_SQLITE3_INCLUDE_DIR sqlite3.h)
+find_library(SOCI_CORE_LIBRARY soci_core)
+find_library(SOCI_SQLITE3_LIBRARY soci_sqlite3)
+find_library(SOCI_SQLITE3_CLIENT_LIBRARY sqlite3)
+mark_as_advanced(SOCI_INCLUDE_DIR SOCI_SQLITE3_INCLUDE_DIR SOCI_CORE_LIBRARY
+  SOCI_SQLITE3_LIBRARY SOCI_SQLITE3_CLIENT_LIBRARY)
+
+include(FindPackageHandleStandardArgs)
+find_package_handle_standard_args(SOCI REQUIRED_VARS SOCI_CORE_LIBRARY
+  SOCI_SQLITE3_LIBRARY SOCI_SQLITE3_CLIENT_LIBRARY SOCI_INCLUDE_DIR
+  SOCI_SQLITE3_INCLUDE_DIR)
+
+if(SOCI_FOUND AND NOT TARGET SOCI::core)
+  add_library(SOCI::core UNKNOWN IMPORTED GLOBAL)
+  set_target_properties(SOCI::core PROPERTIES
+    IMPORTED_LOCATION ${SOCI_CORE_LIBRARY}
+    INTERFACE_INCLUDE_DIRECTORIES ${SOCI_INCLUDE_DIR}
+    INTERFACE_LINK_LIBRARIES "${CMAKE_DL_LIBS}")
+  add_library(SOCI::sqlite3 UNKNOWN IMPORTED GLOBAL)
+  set_target_properties(SOCI::sqlite3 PROPERTIES
+    IMPORTED_LOCATION ${SOCI_SQLITE3_LIBRARY}
+    INTERFACE_INCLUDE_DIRECTORIES ${SOCI_SQLITE3_INCLUDE_DIR}
+    INTERFACE_LINK_LIBRARIES "SOCI::core;${SOCI_SQLITE3_CLIENT_LIBRARY}")
+endif()

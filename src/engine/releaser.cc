@@ -1,0 +1,257 @@
+#include "engine/releaser.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "base/escape.h"
+#include "base/kill_point.h"
+#include "base/posix.h"
+#include "base/status_macros.h"
+#include "base/units.h"
+#include "engine/checkpoint_files.h"
+#include "engine/locks.h"
+#include "engine/staging.h"
+#include "io/write_lease.h"
+#include "policy/selection.h"
+
+namespace cairn {
+namespace {
+
+Outcome OutcomeOf(const CheckpointRecord& record, Outcome::Kind kind,
+                  std::string message) {
+  return {.path = JoinPath(record.run, record.name),
+          .generation = record.generation,
+          .kind = kind,
+          .message = std::move(message)};
+}
+
+absl::Status Refuse(std::string why) {
+  return absl::FailedPreconditionError("kept: " + std::move(why));
+}
+
+// Is the content of `path` (wherever it lies now) still that of `node`?
+absl::Status CompareFile(Context& context, const ManifestNode& node,
+                         const std::string& path) {
+  CAIRN_ASSIGN_OR_RETURN(
+      const std::vector<BlockDigest> blocks,
+      DigestFile(context, path, node.size_bytes, nullptr));
+  for (size_t i = 0; i < blocks.size(); ++i) {
+    if (!DigestsMatch(blocks[i], node.blocks[i])) {
+      return Refuse(EscapeName(node.path) + " has changed since it was archived");
+    }
+  }
+  return absl::OkStatus();
+}
+
+// Decides for one file that it may go. A lease proves that nobody on this host has
+// it open; its absence on this file system is made up for by a grace time and a read.
+class FileGuard {
+ public:
+  FileGuard(Context* context, const Manifest* manifest)
+      : context_(*context), manifest_(*manifest) {}
+
+  absl::Status Load() {
+    CAIRN_ASSIGN_OR_RETURN(
+        const std::vector<FileFingerprint> known,
+        context_.catalog->GetFingerprints(manifest_.head.generation));
+    for (const FileFingerprint& one : known) known_[one.path] = one;
+    return absl::OkStatus();
+  }
+
+  absl::Status MayGo(const ManifestNode& node) {
+    const std::string path = NaturalKey(manifest_, node);
+    CAIRN_ASSIGN_OR_RETURN(const NodeStat stat, context_.accelerator->Stat(path));
+    if (stat.size_bytes != node.size_bytes) {
+      return Refuse(EscapeName(node.path) + " has changed since it was archived");
+    }
+    absl::StatusOr<WriteLease> lease =
+        WriteLease::Take(*context_.accelerator, path);
+    if (absl::IsFailedPrecondition(lease.status())) {
+      return Refuse(EscapeName(node.path) + " is open in another process");
+    }
+    const bool leased = lease.ok();
+    if (!leased && !absl::IsUnavailable(lease.status())) return lease.status();
+    if (!leased) CAIRN_RETURN_IF_ERROR(CheckGrace(node, stat));
+    const auto known = known_.find(node.path);
+    const bool unchanged = known != known_.end() &&
+                           SameFingerprint(known->second, stat) &&
+                           Trusted(known->second);
+    if (leased && unchanged) return absl::OkStatus();
+    return CompareFile(context_, node, path);
+  }
+
+ private:
+  absl::Status CheckGrace(const ManifestNode& node, const NodeStat& stat) {
+    const absl::Time touched = absl::FromUnixNanos(
+        std::max(stat.mtime_ns, stat.ctime_ns));
+    const absl::Duration rested = context_.clock->Now() - touched;
+    if (rested >= context_.options.release_grace) return absl::OkStatus();
+    return Refuse(fmt::format(
+        "{} changed {} ago, and this file system cannot tell who has it open; it "
+        "may go after {}",
+        EscapeName(node.path), cairn::FormatDuration(rested),
+        cairn::FormatDuration(context_.options.release_grace)));
+  }
+
+  Context& context_;
+  const Manifest& manifest_;
+  std::map<std::string, FileFingerprint> known_;
+};
+
+std::vector<std::string> NamesToMove(const Manifest& manifest) {
+  if (manifest.head.is_directory) return {""};
+  // The framework's marker first: what is left then says that it is incomplete.
+  std::vector<std::string> names;
+  if (!manifest.head.marker.empty()) names.push_back(manifest.head.marker);
+  for (const ManifestNode& node : manifest.nodes) {
+    if (node.path != manifest.head.marker) names.push_back(node.path);
+  }
+  return names;
+}
+
+absl::Status MoveAll(const Root& root, const Manifest& manifest,
+                     const Staging& staging, bool back) {
+  for (const std::string& name : NamesToMove(manifest)) {
+    std::string from = JoinPath(manifest.BasePath(), name);
+    std::string to = staging.TreePath(name);
+    if (back) std::swap(from, to);
+    CAIRN_ASSIGN_OR_RETURN(const bool there, root.Exists(from));
+    if (!there) continue;
+    const size_t slash = to.rfind('/');
+    const std::string parent = slash == std::string::npos ? "" : to.substr(0, slash);
+    CAIRN_RETURN_IF_ERROR(root.MakeDirectories(parent));
+    CAIRN_RETURN_IF_ERROR(root.Rename(from, to, /*replace=*/false));
+    CAIRN_KILL_POINT("release.after_rename");
+  }
+  return root.SyncFileSystem();
+}
+
+// Out of reach of any path, nobody can open the files any more: whoever has one
+// open now had it before.
+absl::Status NobodyHasIt(Context& context, const Manifest& manifest,
+                         const Staging& staging) {
+  for (const ManifestNode& node : manifest.nodes) {
+    if (node.type != ManifestNodeType::kFile) continue;
+    absl::StatusOr<WriteLease> lease = WriteLease::Take(
+        *context.accelerator, staging.TreePath(node.path));
+    if (absl::IsFailedPrecondition(lease.status())) {
+      return Refuse(EscapeName(node.path) + " is open in another process");
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status TakeAway(Context& context, const CheckpointRecord& record,
+                      const Manifest& manifest) {
+  const std::string path = manifest.CheckpointPath();
+  CAIRN_ASSIGN_OR_RETURN(
+      Staging staging, Staging::Take(context, "release-" + record.generation));
+  CAIRN_KILL_POINT("release.before_mark");
+  CAIRN_RETURN_IF_ERROR(WriteMark(context, path,
+                                  {.kind = MarkKind::kRelease,
+                                   .time_us = 0,
+                                   .generation = record.generation,
+                                   .until_ns = std::nullopt,
+                                   .reason = "released",
+                                   .user = ""}));
+  CAIRN_KILL_POINT("release.after_mark");
+  CAIRN_RETURN_IF_ERROR(RemoveAcceleratorManifest(context, record));
+  CAIRN_KILL_POINT("release.after_manifest");
+  const Root& root = *context.accelerator;
+  CAIRN_RETURN_IF_ERROR(MoveAll(root, manifest, staging, /*back=*/false));
+  absl::Status free = NobodyHasIt(context, manifest, staging);
+  if (!free.ok()) {
+    CAIRN_RETURN_IF_ERROR(MoveAll(root, manifest, staging, /*back=*/true));
+    CAIRN_RETURN_IF_ERROR(
+        WriteAcceleratorManifest(context, manifest, /*replace=*/true));
+    CAIRN_RETURN_IF_ERROR(WriteMark(context, path,
+                                    {.kind = MarkKind::kPresent,
+                                     .time_us = 0,
+                                     .generation = record.generation,
+                                     .until_ns = std::nullopt,
+                                     .reason = "release given up: in use",
+                                     .user = ""}));
+    CAIRN_RETURN_IF_ERROR(staging.Discard());
+    return free;
+  }
+  CheckpointRecord released = record;
+  released.accelerator = {};
+  released.released = true;
+  CAIRN_RETURN_IF_ERROR(context.catalog->Upsert(released));
+  CAIRN_RETURN_IF_ERROR(
+      context.catalog->SetFingerprints(record.generation, {}, ""));
+  CAIRN_KILL_POINT("release.before_remove");
+  return staging.Discard();
+}
+
+absl::StatusOr<Outcome> TryRelease(Context& context,
+                                   const CheckpointRecord& selected,
+                                   bool dry_run) {
+  const std::string path = JoinPath(selected.run, selected.name);
+  CAIRN_ASSIGN_OR_RETURN(
+      const Lock lock,
+      Lock::OfCheckpoint(context.options.state_dir, path, "release"));
+  CAIRN_ASSIGN_OR_RETURN(const CheckpointRecord record,
+                         context.catalog->Get(selected.generation));
+  if (!record.accelerator.present && record.released) {
+    return OutcomeOf(record, Outcome::Kind::kNothingToDo, "already released");
+  }
+  CAIRN_ASSIGN_OR_RETURN(const std::vector<CheckpointRecord> run,
+                         context.catalog->OfRun(record.run));
+  const ReleaseDecision decision =
+      DecideRelease(record, run, context.NowNs());
+  if (!decision.allowed) {
+    return OutcomeOf(record, Outcome::Kind::kRefused, decision.reason);
+  }
+  // The core copy is looked at now, not believed from the catalog.
+  CAIRN_ASSIGN_OR_RETURN(const Manifest manifest,
+                         ReadCoreManifest(context, record));
+  CAIRN_ASSIGN_OR_RETURN(const std::vector<Mismatch> missing,
+                         CompareCore(context, manifest, /*quick=*/true));
+  if (!missing.empty()) {
+    return Refuse("its archived copy is damaged: " +
+                  EscapeName(missing.front().file) + " " +
+                  missing.front().message);
+  }
+  FileGuard guard(&context, &manifest);
+  CAIRN_RETURN_IF_ERROR(guard.Load());
+  for (const ManifestNode& node : manifest.nodes) {
+    if (node.type != ManifestNodeType::kFile) continue;
+    CAIRN_RETURN_IF_ERROR(guard.MayGo(node));
+  }
+  CAIRN_ASSIGN_OR_RETURN(const std::vector<LiveNode> live,
+                         LookAt(*context.accelerator, ShapeOf(manifest)));
+  std::set<std::string_view> archived;
+  for (const ManifestNode& node : manifest.nodes) archived.insert(node.path);
+  for (const LiveNode& node : live) {
+    if (!archived.contains(node.path)) {
+      return Refuse(EscapeName(node.path) + " is not in the archived copy");
+    }
+  }
+  Outcome outcome = OutcomeOf(
+      record, Outcome::Kind::kDone,
+      dry_run ? "would be " + decision.reason : decision.reason);
+  outcome.bytes = record.bytes;
+  outcome.files = record.files;
+  if (!dry_run) CAIRN_RETURN_IF_ERROR(TakeAway(context, record, manifest));
+  return outcome;
+}
+
+}  // namespace
+
+Outcome ReleaseCheckpoint(Context& context, const CheckpointRecord& record,
+                          bool dry_run) {
+  absl::StatusOr<Outcome> outcome = TryRelease(context, record, dry_run);
+  if (outcome.ok()) return *outcome;
+  const absl::Status& status = outcome.status();
+  Outcome::Kind kind = Outcome::Kind::kFailed;
+  if (absl::IsFailedPrecondition(status)) kind = Outcome::Kind::kRefused;
+  if (absl::IsDataLoss(status)) kind = Outcome::Kind::kDamaged;
+  return OutcomeOf(record, kind, Message(status));
+}
+
+}  // namespace cairn
