@@ -238,8 +238,9 @@ TEST_P(CatalogContract, AFailedReplacementKeepsTheOldFingerprints) {
   const CheckpointRecord record = TestCheckpoint("run", "a", 1);
   ASSERT_OK(catalog_->Upsert(record));
   ASSERT_OK(catalog_->SetFingerprints(record.generation, {{"f"}}, "old"));
-  EXPECT_FALSE(
-      catalog_->SetFingerprints(record.generation, {{"g"}, {"g"}}, "new").ok());
+  EXPECT_THAT(
+      catalog_->SetFingerprints(record.generation, {{"g"}, {"g"}}, "new"),
+      HasCode(absl::StatusCode::kInvalidArgument));
   EXPECT_EQ(catalog_->GetFingerprints(record.generation)->front().path, "f");
   EXPECT_EQ(catalog_->Get(record.generation)->accelerator.fingerprint, "old");
 }

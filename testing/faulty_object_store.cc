@@ -60,8 +60,8 @@ class FlippedCopy {
 
 }  // namespace
 
-// Keeps the CRCs of what was sent and of what was stored, so that a flipped part
-// stays undiscovered at Commit, as damage after it would. Thread-safe.
+// Keeps the CRCs of what was sent and of what was stored, so that a flipped
+// part stays undiscovered at Commit, as damage after it would. Thread-safe.
 class FaultyObjectStore::FaultyUpload final : public Upload {
  public:
   FaultyUpload(FaultyObjectStore* store, std::string key,

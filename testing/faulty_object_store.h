@@ -67,8 +67,9 @@ class FaultyObjectStore final : public ObjectStore {
   }
   void ClearScripts();
 
-  // Called on the calling thread at the start of each call, before any fault, with
-  // the key ("" or the prefix where there is none): may block it, to fix an order.
+  // Called on the calling thread at the start of each call, before any fault,
+  // with the key ("" or the prefix where there is none): may block it, to fix
+  // an order.
   using Gate = std::function<void(Verb verb, std::string_view key)>;
   void SetGate(Gate gate);
 

@@ -209,14 +209,17 @@ absl::StatusOr<std::unique_ptr<Upload>> MemoryObjectStore::BeginUpload(
 absl::StatusOr<std::unique_ptr<Upload>> MemoryObjectStore::ResumeUpload(
     std::string_view key, std::string_view token,
     const UploadOptions& options) {
-  if (absl::Status status = CheckUpload(key, options); !status.ok()) {
-    return status;
-  }
+  const bool as_begun = options.size_bytes == 0 && options.part_bytes == 0;
+  absl::Status status = as_begun ? CheckKey(key) : CheckUpload(key, options);
+  if (!status.ok()) return status;
   absl::MutexLock lock(&mutex_);
   const auto found = uploads_.find(token);
+  const auto fits = [&](const UploadOptions& begun) {
+    return as_begun || (begun.size_bytes == options.size_bytes &&
+                        begun.part_bytes == options.part_bytes);
+  };
   if (found == uploads_.end() || found->second.key != key ||
-      found->second.options.size_bytes != options.size_bytes ||
-      found->second.options.part_bytes != options.part_bytes) {
+      !fits(found->second.options)) {
     return absl::NotFoundError("no such upload");
   }
   return std::make_unique<MemoryUpload>(this, std::string(token));
@@ -253,8 +256,8 @@ void MemoryObjectStore::FlipByte(std::string_view key, uint64_t offset) {
   const auto found = objects_.find(key);
   CAIRN_CHECK(found != objects_.end());
   CAIRN_CHECK(offset < found->second.content.size());
-  found->second.content[offset] = static_cast<char>(
-      found->second.content[offset] ^ 1);
+  found->second.content[offset] =
+      static_cast<char>(found->second.content[offset] ^ 1);
 }
 
 }  // namespace cairn

@@ -1,5 +1,5 @@
-// An ObjectStore in memory: for tests of what lies above one, and the measure of
-// the contract suite (it passes it without any deviation).
+// An ObjectStore in memory: for tests of what lies above one, and the measure
+// of the contract suite (it passes it without any deviation).
 
 #pragma once
 

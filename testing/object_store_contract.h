@@ -1,8 +1,8 @@
 // The ObjectStore contract as tests. A back end includes this file and
 // testing/object_upload_contract.h in one file of its test program and
-// instantiates both suites with its harness (testing/object_store_harness.h). It
-// changes nothing in them: where it must differ it says so in ObjectStoreTraits,
-// and the tests then expect the difference.
+// instantiates both suites with its harness (testing/object_store_harness.h).
+// It changes nothing in them: where it must differ it says so in
+// ObjectStoreTraits, and the tests then expect the difference.
 
 #pragma once
 
@@ -42,8 +42,8 @@ class ObjectStoreContract
   absl::StatusOr<std::string> Read(std::string_view key, uint64_t offset,
                                    size_t size) {
     std::string content(size, '?');
-    absl::Status status = store_.ReadAt(
-        key, offset, std::as_writable_bytes(std::span(content)));
+    absl::Status status =
+        store_.ReadAt(key, offset, std::as_writable_bytes(std::span(content)));
     if (!status.ok()) return status;
     return content;
   }
@@ -122,8 +122,8 @@ TEST_P(ObjectStoreContract, PutOfNothingIsAnObject) {
 
 TEST_P(ObjectStoreContract, PutKeepsEverySize) {
   const std::string content = RandomBytes((5 << 20) + 1, 7);
-  const size_t sizes[] = {1,       4095,        4096,       4097,
-                          262143,  262144,      262145,     1 << 20,
+  const size_t sizes[] = {1,       4095,          4096,         4097,
+                          262143,  262144,        262145,       1 << 20,
                           4 << 20, (4 << 20) + 1, (5 << 20) + 1};
   for (const size_t size : sizes) {
     const std::string key = "size/" + std::to_string(size);
@@ -227,8 +227,7 @@ TEST_P(ObjectStoreContract, AClashingKeyStaysTakenWhenTheClashIsGone) {
   ExpectHolds("run", "new");
   ASSERT_OK(Put("run/x", "below again"));
   ASSERT_OK(store_.Remove("run"));
-  EXPECT_THAT(Put("run/x", "taken"),
-              HasCode(absl::StatusCode::kAlreadyExists));
+  EXPECT_THAT(Put("run/x", "taken"), HasCode(absl::StatusCode::kAlreadyExists));
   ExpectHolds("run/x", "below again");
 }
 

@@ -1,5 +1,5 @@
-// What the contract suites of ObjectStore ask of a back end's tests, and material
-// for tests of stores: keys, memory.
+// What the contract suites of ObjectStore ask of a back end's tests, and
+// material for tests of stores: keys, memory.
 
 #pragma once
 
@@ -44,7 +44,8 @@ class AlignedBytes {
       : size_(size),
         pool_((size / kBufferAlignment + 1) * kBufferAlignment, 1),
         buffer_(pool_.Get()) {}
-  explicit AlignedBytes(std::string_view content) : AlignedBytes(content.size()) {
+  explicit AlignedBytes(std::string_view content)
+      : AlignedBytes(content.size()) {
     const ByteView from = AsBytes(content);
     std::copy(from.begin(), from.end(), bytes().begin());
   }
@@ -60,27 +61,93 @@ inline uint64_t CrcOfText(std::string_view content) {
   return Crc64Nvme(AsBytes(content));
 }
 
-// Keys that a file system, a URL or a shell would stumble over. All may exist at
-// the same time.
+// Keys that a file system, a URL or a shell would stumble over. All may exist
+// at the same time.
 inline std::vector<std::string> OddKeys() {
   std::string deep = "d";
   while (deep.size() + 2 <= kKeyBytesMax) deep += "/d";
   const std::string wide(250, 'w');
   return {
-      "a", "a/b", "a/b/c", "run/x", "run", "both/x/y", "both/x",
-      ".", "..", "../x", "../../etc/passwd", "a/../b", "a/./b", "a/..",
-      "/", "//", "///", "/a", "a/", "a//b", "a/b/", "//a//",
-      "100%", "%", "%2F", "a%2Fb", "%25", "%zz",
-      " ", " a ", "a b", "line\nbreak", "tab\t", "\r", "\x01\x7f",
-      "back\\slash", "quo'te", "dou\"ble", "*?[a-z]", "-rf", "~", "$HOME",
-      "#", "?", "a?b=c&d", "a:b", "a+b", "a=b", "x+", "x=", "x+/y=", "+", "=",
-      "A", "A/B", ".hidden", ".tmp-1", "con", "a.b", "a-b", "a!b",
-      "caf\xc3\xa9", "cafe\xcc\x81", "\xf0\x9f\xaa\xa8", "\xff\xfe", "\xc3",
-      ".cairn/tier.json", ".cairn", ".cairn-store", ".cairn-store/",
-      ".cairn-store/aside/a=", ".cairn-store/tmp/1", ".cairn-store-not",
-      std::string(255, 'n'), std::string(256, 'n'), std::string(255, '%'),
-      std::string(kKeyBytesMax, 'k'), std::string(kKeyBytesMax, '\xfe'),
-      deep, wide + "/" + wide + "/" + wide + "/" + wide + "/x",
+      "a",
+      "a/b",
+      "a/b/c",
+      "run/x",
+      "run",
+      "both/x/y",
+      "both/x",
+      ".",
+      "..",
+      "../x",
+      "../../etc/passwd",
+      "a/../b",
+      "a/./b",
+      "a/..",
+      "/",
+      "//",
+      "///",
+      "/a",
+      "a/",
+      "a//b",
+      "a/b/",
+      "//a//",
+      "100%",
+      "%",
+      "%2F",
+      "a%2Fb",
+      "%25",
+      "%zz",
+      " ",
+      " a ",
+      "a b",
+      "line\nbreak",
+      "tab\t",
+      "\r",
+      "\x01\x7f",
+      "back\\slash",
+      "quo'te",
+      "dou\"ble",
+      "*?[a-z]",
+      "-rf",
+      "~",
+      "$HOME",
+      "#",
+      "?",
+      "a?b=c&d",
+      "a:b",
+      "a+b",
+      "a=b",
+      "x+",
+      "x=",
+      "x+/y=",
+      "+",
+      "=",
+      "A",
+      "A/B",
+      ".hidden",
+      ".tmp-1",
+      "con",
+      "a.b",
+      "a-b",
+      "a!b",
+      "caf\xc3\xa9",
+      "cafe\xcc\x81",
+      "\xf0\x9f\xaa\xa8",
+      "\xff\xfe",
+      "\xc3",
+      ".cairn/tier.json",
+      ".cairn",
+      ".cairn-store",
+      ".cairn-store/",
+      ".cairn-store/aside/a=",
+      ".cairn-store/tmp/1",
+      ".cairn-store-not",
+      std::string(255, 'n'),
+      std::string(256, 'n'),
+      std::string(255, '%'),
+      std::string(kKeyBytesMax, 'k'),
+      std::string(kKeyBytesMax, '\xfe'),
+      deep,
+      wide + "/" + wide + "/" + wide + "/" + wide + "/x",
       std::string(kKeyBytesMax, '/'),
   };
 }

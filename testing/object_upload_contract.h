@@ -79,8 +79,8 @@ class ObjectUploadContract : public ObjectStoreContract {
 
 TEST_P(ObjectUploadContract, EverySizeArrives) {
   const std::string random = RandomBytes(3 * kPart + 1, 5);
-  const size_t sizes[] = {1,         4095,          4096,      4097,
-                          kPart - 1, kPart,         kPart + 1, 2 * kPart - 1,
+  const size_t sizes[] = {1,         4095,          4096,         4097,
+                          kPart - 1, kPart,         kPart + 1,    2 * kPart - 1,
                           2 * kPart, 2 * kPart + 1, 3 * kPart + 1};
   for (const size_t size : sizes) {
     const std::string key = "size/" + std::to_string(size);
@@ -150,7 +150,8 @@ TEST_P(ObjectUploadContract, APartSentAgainReplacesTheOldOne) {
 }
 
 TEST_P(ObjectUploadContract, APartSentByTwoThreadsIsOneOfThem) {
-  const std::string contents[2] = {RandomBytes(kPart, 1), RandomBytes(kPart, 2)};
+  const std::string contents[2] = {RandomBytes(kPart, 1),
+                                   RandomBytes(kPart, 2)};
   const auto upload = Begin("k", contents[0]);
   std::atomic<int> failed{0};
   InParallel(8, [&](int thread) {
@@ -275,6 +276,26 @@ TEST_P(ObjectUploadContract, ADetachedUploadIsResumedByItsToken) {
   EXPECT_EQ(UploadCount(), 0u);
 }
 
+// The sweep knows a key and a token, and nothing else.
+TEST_P(ObjectUploadContract, WithoutSizesItIsResumedAsItWasBegun) {
+  const std::string content = RandomBytes(kPart + 5, 1);
+  std::string token;
+  {
+    const auto upload = Begin("k", content);
+    token = upload->Token();
+    ASSERT_OK(AddPart(*upload, content, 2));
+    upload->Detach();
+  }
+  {
+    auto resumed = store_.ResumeUpload("k", token, {});
+    ASSERT_OK(resumed);
+    EXPECT_EQ(Numbers(**resumed), (std::vector<int>{2}));
+  }
+  EXPECT_EQ(UploadCount(), 0u);
+  EXPECT_THAT(store_.ResumeUpload("k", token, {}),
+              HasCode(absl::StatusCode::kNotFound));
+}
+
 TEST_P(ObjectUploadContract, AResumedPartCanBeReplacedByZeros) {
   std::string content = RandomBytes(2 * kPart, 1);
   std::string token;
@@ -301,7 +322,9 @@ TEST_P(ObjectUploadContract, AResumedUploadThatIsDroppedLeavesNothing) {
     upload->Detach();
   }
   EXPECT_EQ(UploadCount(), 1u);
-  { ASSERT_OK(store_.ResumeUpload("k", token, Sizes(content))); }
+  {
+    ASSERT_OK(store_.ResumeUpload("k", token, Sizes(content)));
+  }
   EXPECT_EQ(UploadCount(), 0u);
 }
 
@@ -355,7 +378,8 @@ TEST_P(ObjectUploadContract, CommitNeverReplaces) {
 }
 
 TEST_P(ObjectUploadContract, OfTwoUploadsOfAKeyOneWins) {
-  const std::string contents[2] = {RandomBytes(kPart, 1), RandomBytes(kPart, 2)};
+  const std::string contents[2] = {RandomBytes(kPart, 1),
+                                   RandomBytes(kPart, 2)};
   std::unique_ptr<Upload> uploads[2];
   for (int i : {0, 1}) {
     uploads[i] = Begin("k", contents[i]);

@@ -62,9 +62,9 @@ std::string ConfigText(const ConfigValues& values) {
                     "path = {}\n\n"
                     "[[core]]\n"
                     "url = {}\n\n"
-                    "[export]                    # cairn export --all\n"
+                    "[export]\n"
                     "enabled = true\n"
-                    "prefixes = [\"\"]             # every run\n"
+                    "prefixes = [\"\"]             # which runs: every one\n"
                     "# max_rate = \"7.5GB/s\"\n",
                     Quoted(values.accelerator_path), Quoted(values.core_url));
 }

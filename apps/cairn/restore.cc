@@ -35,7 +35,6 @@ constexpr VerbHelp kHelp = {
         "cairn restore modelA/checkpoint-1000\n"
         "cairn restore modelA/checkpoint-1000 --set-latest   # resume from "
         "this one\n"
-        "cairn restore modelA/checkpoint-1000 --to /scratch/look\n"
         "cairn restore modelA/best --generation "
         "6f1e0c7a52b94d0e8c3d2f1a0b9e8d7c",
     .exit_codes = "3: no good copy is left",
@@ -49,8 +48,6 @@ class RestoreVerb final : public Verb {
     arguments.Positional("PATH", &path_, true, "The checkpoint, RUN/NAME");
     arguments.Text("--generation", "ID", &options_.generation,
                    "This generation of it (default: the newest good one)");
-    arguments.Text("--to", "DIR", &options_.target,
-                   "Into this directory instead of where it was");
     arguments.Flag(
         "--set-latest", &options_.set_latest,
         "Write the framework's pointer files, so that it resumes here");

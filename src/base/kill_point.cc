@@ -44,8 +44,8 @@ struct KillOrder {
   }
 };
 
-// Adds a line to the file that CAIRN_KILL_TRACE names, if any. The descriptor is
-// open to the end: a process may pass points until its last moment.
+// Adds a line to the file that CAIRN_KILL_TRACE names, if any. The descriptor
+// is open to the end: a process may pass points until its last moment.
 void Trace(const char* name) {
   static const int trace_fd = [] {
     const char* const path = std::getenv("CAIRN_KILL_TRACE");

@@ -122,6 +122,8 @@ constexpr Meaning kMeanings[] = {
     {SQLITE_BUSY, absl::StatusCode::kUnavailable,
      "another process kept it locked for 30 s; try again"},
     {SQLITE_LOCKED, absl::StatusCode::kUnavailable, "try again"},
+    {SQLITE_CONSTRAINT, absl::StatusCode::kInvalidArgument,
+     "the same thing was given twice"},
     {SQLITE_FULL, absl::StatusCode::kResourceExhausted,
      "free space on that file system and try again"},
     {SQLITE_NOMEM, absl::StatusCode::kResourceExhausted, "out of memory"},

@@ -57,15 +57,6 @@ std::string Manifest::BasePath() const {
   return head.is_directory ? CheckpointPath() : head.run;
 }
 
-std::string JoinPath(std::string_view a, std::string_view b) {
-  if (a.empty()) return std::string(b);
-  if (b.empty()) return std::string(a);
-  std::string path(a);
-  path += '/';
-  path += b;
-  return path;
-}
-
 std::string ManifestDirectory(std::string_view checkpoint_path) {
   return JoinPath(kManifests, checkpoint_path);
 }

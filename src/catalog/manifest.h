@@ -19,6 +19,7 @@
 #include "absl/status/statusor.h"
 #include "base/bytes.h"
 #include "base/digest.h"
+#include "base/path.h"
 
 namespace cairn {
 
@@ -98,8 +99,6 @@ inline constexpr size_t kLabelsMax = 64;
 inline constexpr size_t kLabelBytesMax = 1024;
 inline constexpr size_t kPointersMax = 256;
 inline constexpr size_t kPointerBytesMax = size_t{64} << 10;  // Content of one.
-
-std::string JoinPath(std::string_view a, std::string_view b);  // "" is neutral.
 
 // kInvalidArgument: what no reader would accept (unsorted or duplicate paths, a
 // path with "..", an unknown hard link target, bad limits); nothing is written.

@@ -28,7 +28,7 @@ inline uint64_t PeakResidentBytes() {
 
 inline BlockDigest TestBlock(uint8_t seed, bool with_sha256) {
   BlockDigest block;
-  block.crc64_nvme = 0x0102030405060708 * seed;
+  block.crc64_nvme = uint64_t{0x0102030405060708} * seed;
   if (with_sha256) {
     block.sha256.emplace();
     for (size_t i = 0; i < block.sha256->size(); ++i) {

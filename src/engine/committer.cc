@@ -46,6 +46,28 @@ Manifest ManifestOf(const Finding& finding, std::string_view origin,
   return manifest;
 }
 
+// Manifests that the catalog does not know: a commit that was killed before it
+// was recorded left them, and `head` is of the commit that made up for it. What
+// cannot be read is left alone.
+absl::Status RemoveUnrecorded(Context& context, const ManifestHead& head) {
+  const std::string directory =
+      ManifestDirectory(JoinPath(head.run, head.name));
+  CAIRN_ASSIGN_OR_RETURN(const std::vector<DirectoryEntry> entries,
+                         context.accelerator->List(directory));
+  for (const DirectoryEntry& entry : entries) {
+    const absl::StatusOr<ManifestFileId> id = ParseManifestFileName(entry.name);
+    if (!id.ok() || id->generation == head.generation) continue;
+    CheckpointRecord left;
+    left.run = head.run;
+    left.name = head.name;
+    left.sequence = id->sequence;
+    left.generation = id->generation;
+    if (!ReadAcceleratorManifest(context, left).ok()) continue;
+    CAIRN_RETURN_IF_ERROR(RemoveAcceleratorManifest(context, left));
+  }
+  return absl::OkStatus();
+}
+
 // The other generations of a checkpoint whose files have just been replaced.
 absl::Status RetireOthers(Context& context, const ManifestHead& head) {
   CAIRN_ASSIGN_OR_RETURN(std::vector<CheckpointRecord> generations,
@@ -65,17 +87,19 @@ absl::Status RetireOthers(Context& context, const ManifestHead& head) {
     CAIRN_RETURN_IF_ERROR(
         context.catalog->SetFingerprints(other.generation, {}, ""));
   }
-  return absl::OkStatus();
+  return RemoveUnrecorded(context, head);
 }
 
-// Only its own commit record says that a directory of no convention is complete.
+// Only its own commit record says that a directory of no convention is
+// complete.
 absl::StatusOr<Finding> FindingOnUsersWord(Context& context,
                                            std::string_view path) {
   CAIRN_ASSIGN_OR_RETURN(const NodeStat stat, context.accelerator->Stat(path));
   Finding finding;
   const size_t slash = path.rfind('/');
   finding.run = slash == std::string_view::npos ? "" : path.substr(0, slash);
-  finding.name = slash == std::string_view::npos ? path : path.substr(slash + 1);
+  finding.name =
+      slash == std::string_view::npos ? path : path.substr(slash + 1);
   finding.framework = "adopted";
   finding.verdict = Verdict::kUnknown;
   finding.marker_mtime_ns = stat.mtime_ns;
@@ -121,7 +145,8 @@ absl::Status CheckMayCommit(const Finding& finding, std::string_view path,
   }
   if (finding.verdict == Verdict::kComplete) return absl::OkStatus();
   const std::string why = fmt::format(
-      "{} was not committed: {} ({}). `cairn adopt {}` takes it in on your word",
+      "{} was not committed: {} ({}). `cairn adopt {}` takes it in on your "
+      "word",
       shown, finding.reason, VerdictName(finding.verdict), shown);
   if (finding.verdict == Verdict::kDamaged) return absl::DataLossError(why);
   return absl::FailedPreconditionError(why);
@@ -133,11 +158,13 @@ absl::StatusOr<uint64_t> NextSequence(Context& context, std::string_view run) {
   CAIRN_ASSIGN_OR_RETURN(const uint64_t largest,
                          context.catalog->LargestSequence(run));
   const int64_t now_us = absl::ToUnixMicros(context.clock->Now());
-  return std::max(largest + 1, static_cast<uint64_t>(std::max<int64_t>(now_us, 1)));
+  return std::max(largest + 1,
+                  static_cast<uint64_t>(std::max<int64_t>(now_us, 1)));
 }
 
 absl::Status RecordPresent(Context& context, const Manifest& manifest,
-                           const std::vector<LiveNode>& live, int64_t known_ns) {
+                           const std::vector<LiveNode>& live,
+                           int64_t known_ns) {
   CheckpointRecord record = RecordOf(manifest);
   absl::StatusOr<CheckpointRecord> known =
       context.catalog->Get(record.generation);
@@ -147,7 +174,8 @@ absl::Status RecordPresent(Context& context, const Manifest& manifest,
     return known.status();
   }
   const std::string path = manifest.CheckpointPath();
-  CAIRN_ASSIGN_OR_RETURN(const std::vector<Mark> marks, ReadMarks(context, path));
+  CAIRN_ASSIGN_OR_RETURN(const std::vector<Mark> marks,
+                         ReadMarks(context, path));
   const MarkState state = SummariseMarks(marks, record.generation);
   record.pinned = state.pinned;
   record.hold_until_ns = state.hold_until_ns;
@@ -203,8 +231,8 @@ absl::StatusOr<CheckpointRecord> CommitByHand(Context& context,
   std::string damage;
   if (finding.verdict == Verdict::kDamaged) damage = finding.reason;
   if (options.adopt && damage.empty()) {
-    CAIRN_ASSIGN_OR_RETURN(
-        damage, FirstDamage(context, view, ShapeOfFinding(finding)));
+    CAIRN_ASSIGN_OR_RETURN(damage,
+                           FirstDamage(context, view, ShapeOfFinding(finding)));
   }
   CAIRN_RETURN_IF_ERROR(CheckMayCommit(finding, path, options, damage));
   if (options.step.has_value()) finding.step = options.step;

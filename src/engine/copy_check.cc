@@ -20,8 +20,9 @@ namespace {
 struct Differences {
   std::vector<std::string> vanished;
   std::vector<std::string> added;
-  std::vector<std::string> changed;   // Content read, and not equal.
-  std::vector<FileFingerprint> known;  // Of what lies there, as known after this.
+  std::vector<std::string> changed;  // Content read, and not equal.
+  std::vector<FileFingerprint>
+      known;  // Of what lies there, as known after this.
   uint64_t bytes_read = 0;
 
   bool none() const {
@@ -29,9 +30,9 @@ struct Differences {
   }
 };
 
-// Reads `node` again. A file whose content was never digested is taken for equal
-// while its size and mtime are those committed: its first digest is made by the
-// export, so nothing was promised of its content yet.
+// Reads `node` again. A file whose content was never digested is taken for
+// equal while its size and mtime are those committed: its first digest is made
+// by the export, so nothing was promised of its content yet.
 absl::StatusOr<bool> IsEqual(Context& context, const ManifestNode& node,
                              const LiveNode& live, const std::string& path,
                              uint64_t* bytes_read) {
@@ -49,8 +50,8 @@ absl::StatusOr<bool> IsEqual(Context& context, const ManifestNode& node,
   absl::StatusOr<std::vector<BlockDigest>> blocks =
       DigestFile(context, path, node.size_bytes, nullptr);
   // Cut or unreadable by now: not what was committed.
-  if (absl::IsOutOfRange(blocks.status()) || absl::IsDataLoss(blocks.status()) ||
-      absl::IsNotFound(blocks.status())) {
+  if (absl::IsOutOfRange(blocks.status()) ||
+      absl::IsDataLoss(blocks.status()) || absl::IsNotFound(blocks.status())) {
     return false;
   }
   CAIRN_RETURN_IF_ERROR(blocks.status());
@@ -62,8 +63,9 @@ absl::StatusOr<bool> IsEqual(Context& context, const ManifestNode& node,
 }
 
 // The content of a hard link is that of its first name.
-const ManifestNode& Resolve(const std::map<std::string, const ManifestNode*>& nodes,
-                            const ManifestNode& node) {
+const ManifestNode& Resolve(
+    const std::map<std::string, const ManifestNode*>& nodes,
+    const ManifestNode& node) {
   if (node.type != ManifestNodeType::kHardLink) return node;
   const auto first = nodes.find(node.target);
   return first == nodes.end() ? node : *first->second;
@@ -100,10 +102,9 @@ absl::StatusOr<Differences> Compare(Context& context, const Manifest& manifest,
     }
     const int64_t began_ns = context.NowNs();
     const std::string path = JoinPath(manifest.BasePath(), node.path);
-    CAIRN_ASSIGN_OR_RETURN(
-        const bool equal,
-        IsEqual(context, Resolve(nodes, *recorded->second), node, path,
-                &result.bytes_read));
+    CAIRN_ASSIGN_OR_RETURN(const bool equal,
+                           IsEqual(context, Resolve(nodes, *recorded->second),
+                                   node, path, &result.bytes_read));
     if (!equal) {
       result.changed.push_back(node.path);
     } else if (node.stat.type == NodeType::kFile) {
@@ -119,7 +120,8 @@ std::string Describe(const Differences& differences) {
                        std::string_view what) -> std::string {
     if (names.empty()) return "";
     std::string text = fmt::format("{} {}", EscapeName(names.front()), what);
-    if (names.size() > 1) text += fmt::format(" (and {} more)", names.size() - 1);
+    if (names.size() > 1)
+      text += fmt::format(" (and {} more)", names.size() - 1);
     return text;
   };
   std::string result;
@@ -135,14 +137,14 @@ std::string Describe(const Differences& differences) {
 
 const LiveNode* FindLive(const std::vector<LiveNode>& live,
                          std::string_view path) {
-  const auto at = std::find_if(live.begin(), live.end(), [&](const LiveNode& node) {
-    return node.path == path;
-  });
+  const auto at =
+      std::find_if(live.begin(), live.end(),
+                   [&](const LiveNode& node) { return node.path == path; });
   return at == live.end() ? nullptr : &*at;
 }
 
-// Asks the recogniser what lies there now, and the format's own checksums where a
-// single file is all there is to go by.
+// Asks the recogniser what lies there now, and the format's own checksums where
+// a single file is all there is to go by.
 absl::StatusOr<ChangeVerdict> Judge(Context& context, RootTreeView& view,
                                     const Manifest& manifest,
                                     const Differences& differences,
@@ -178,15 +180,35 @@ absl::StatusOr<ChangeVerdict> Judge(Context& context, RootTreeView& view,
   return JudgeChange(evidence);
 }
 
+// The right content lies there. It may also be back, whoever brought it: by a
+// restore that was killed before it was recorded, or by its owner.
 absl::Status Refresh(Context& context, CheckpointRecord record,
-                     const Differences& differences, const CopyCheck& check) {
-  const bool cleared =
-      !record.accelerator.present || record.dirty || record.accelerator.damaged;
-  if (cleared) {
+                     const Manifest& manifest, const Differences& differences,
+                     const CopyCheck& check) {
+  if (!record.accelerator.manifest) {
+    CAIRN_RETURN_IF_ERROR(context.accelerator->SyncFileSystem());
+    CAIRN_RETURN_IF_ERROR(
+        WriteAcceleratorManifest(context, manifest, /*replace=*/true));
+  }
+  if (record.released) {
+    CAIRN_RETURN_IF_ERROR(WriteMark(context, manifest.CheckpointPath(),
+                                    {.kind = MarkKind::kPresent,
+                                     .time_us = 0,
+                                     .generation = record.generation,
+                                     .until_ns = std::nullopt,
+                                     .reason = "found",
+                                     .user = ""}));
+  }
+  const CopyRecord& copy = record.accelerator;
+  const bool as_known =
+      copy.manifest && copy.present && !copy.damaged && !record.dirty;
+  if (!as_known || record.released) {
+    record.accelerator.manifest = true;
     record.accelerator.present = true;
     record.accelerator.damaged = false;
     record.accelerator.damage.clear();
     record.dirty = false;
+    record.released = false;
     CAIRN_RETURN_IF_ERROR(context.catalog->Upsert(record));
   }
   return context.catalog->SetFingerprints(record.generation, differences.known,
@@ -256,7 +278,8 @@ absl::StatusOr<CopyCheck> CheckCopy(Context& context, RootTreeView& view,
     check.reason = fmt::format(
         "touched, read again ({} bytes): the content is the one committed",
         differences.bytes_read);
-    CAIRN_RETURN_IF_ERROR(Refresh(context, record, differences, check));
+    CAIRN_RETURN_IF_ERROR(
+        Refresh(context, record, *manifest, differences, check));
     return check;
   }
   CAIRN_ASSIGN_OR_RETURN(const ChangeVerdict verdict,

@@ -21,6 +21,8 @@
 namespace cairn {
 namespace {
 
+constexpr char kAttempt[] = "release-";  // And the generation.
+
 Outcome OutcomeOf(const CheckpointRecord& record, Outcome::Kind kind,
                   std::string message) {
   return {.path = JoinPath(record.run, record.name),
@@ -36,19 +38,20 @@ absl::Status Refuse(std::string why) {
 // Is the content of `path` (wherever it lies now) still that of `node`?
 absl::Status CompareFile(Context& context, const ManifestNode& node,
                          const std::string& path) {
-  CAIRN_ASSIGN_OR_RETURN(
-      const std::vector<BlockDigest> blocks,
-      DigestFile(context, path, node.size_bytes, nullptr));
+  CAIRN_ASSIGN_OR_RETURN(const std::vector<BlockDigest> blocks,
+                         DigestFile(context, path, node.size_bytes, nullptr));
   for (size_t i = 0; i < blocks.size(); ++i) {
     if (!DigestsMatch(blocks[i], node.blocks[i])) {
-      return Refuse(EscapeName(node.path) + " has changed since it was archived");
+      return Refuse(EscapeName(node.path) +
+                    " has changed since it was archived");
     }
   }
   return absl::OkStatus();
 }
 
-// Decides for one file that it may go. A lease proves that nobody on this host has
-// it open; its absence on this file system is made up for by a grace time and a read.
+// Decides for one file that it may go. A lease proves that nobody on this host
+// has it open; its absence on this file system is made up for by a grace time
+// and a read.
 class FileGuard {
  public:
   FileGuard(Context* context, const Manifest* manifest)
@@ -64,9 +67,11 @@ class FileGuard {
 
   absl::Status MayGo(const ManifestNode& node) {
     const std::string path = NaturalKey(manifest_, node);
-    CAIRN_ASSIGN_OR_RETURN(const NodeStat stat, context_.accelerator->Stat(path));
+    CAIRN_ASSIGN_OR_RETURN(const NodeStat stat,
+                           context_.accelerator->Stat(path));
     if (stat.size_bytes != node.size_bytes) {
-      return Refuse(EscapeName(node.path) + " has changed since it was archived");
+      return Refuse(EscapeName(node.path) +
+                    " has changed since it was archived");
     }
     absl::StatusOr<WriteLease> lease =
         WriteLease::Take(*context_.accelerator, path);
@@ -86,15 +91,16 @@ class FileGuard {
 
  private:
   absl::Status CheckGrace(const ManifestNode& node, const NodeStat& stat) {
-    const absl::Time touched = absl::FromUnixNanos(
-        std::max(stat.mtime_ns, stat.ctime_ns));
+    const absl::Time touched =
+        absl::FromUnixNanos(std::max(stat.mtime_ns, stat.ctime_ns));
     const absl::Duration rested = context_.clock->Now() - touched;
     if (rested >= context_.options.release_grace) return absl::OkStatus();
-    return Refuse(fmt::format(
-        "{} changed {} ago, and this file system cannot tell who has it open; it "
-        "may go after {}",
-        EscapeName(node.path), cairn::FormatDuration(rested),
-        cairn::FormatDuration(context_.options.release_grace)));
+    return Refuse(
+        fmt::format("{} changed {} ago, and this file system cannot tell who "
+                    "has it open; it "
+                    "may go after {}",
+                    EscapeName(node.path), cairn::FormatDuration(rested),
+                    cairn::FormatDuration(context_.options.release_grace)));
   }
 
   Context& context_;
@@ -113,6 +119,8 @@ std::vector<std::string> NamesToMove(const Manifest& manifest) {
   return names;
 }
 
+// What is at its goal already stays there: it was moved before, or its owner
+// has made a new one meanwhile.
 absl::Status MoveAll(const Root& root, const Manifest& manifest,
                      const Staging& staging, bool back) {
   for (const std::string& name : NamesToMove(manifest)) {
@@ -120,9 +128,11 @@ absl::Status MoveAll(const Root& root, const Manifest& manifest,
     std::string to = staging.TreePath(name);
     if (back) std::swap(from, to);
     CAIRN_ASSIGN_OR_RETURN(const bool there, root.Exists(from));
-    if (!there) continue;
+    CAIRN_ASSIGN_OR_RETURN(const bool taken, root.Exists(to));
+    if (!there || taken) continue;
     const size_t slash = to.rfind('/');
-    const std::string parent = slash == std::string::npos ? "" : to.substr(0, slash);
+    const std::string parent =
+        slash == std::string::npos ? "" : to.substr(0, slash);
     CAIRN_RETURN_IF_ERROR(root.MakeDirectories(parent));
     CAIRN_RETURN_IF_ERROR(root.Rename(from, to, /*replace=*/false));
     CAIRN_KILL_POINT("release.after_rename");
@@ -136,8 +146,8 @@ absl::Status NobodyHasIt(Context& context, const Manifest& manifest,
                          const Staging& staging) {
   for (const ManifestNode& node : manifest.nodes) {
     if (node.type != ManifestNodeType::kFile) continue;
-    absl::StatusOr<WriteLease> lease = WriteLease::Take(
-        *context.accelerator, staging.TreePath(node.path));
+    absl::StatusOr<WriteLease> lease =
+        WriteLease::Take(*context.accelerator, staging.TreePath(node.path));
     if (absl::IsFailedPrecondition(lease.status())) {
       return Refuse(EscapeName(node.path) + " is open in another process");
     }
@@ -145,37 +155,44 @@ absl::Status NobodyHasIt(Context& context, const Manifest& manifest,
   return absl::OkStatus();
 }
 
-absl::Status TakeAway(Context& context, const CheckpointRecord& record,
-                      const Manifest& manifest) {
-  const std::string path = manifest.CheckpointPath();
-  CAIRN_ASSIGN_OR_RETURN(
-      Staging staging, Staging::Take(context, "release-" + record.generation));
-  CAIRN_KILL_POINT("release.before_mark");
-  CAIRN_RETURN_IF_ERROR(WriteMark(context, path,
-                                  {.kind = MarkKind::kRelease,
-                                   .time_us = 0,
-                                   .generation = record.generation,
-                                   .until_ns = std::nullopt,
-                                   .reason = "released",
-                                   .user = ""}));
-  CAIRN_KILL_POINT("release.after_mark");
-  CAIRN_RETURN_IF_ERROR(RemoveAcceleratorManifest(context, record));
-  CAIRN_KILL_POINT("release.after_manifest");
-  const Root& root = *context.accelerator;
-  CAIRN_RETURN_IF_ERROR(MoveAll(root, manifest, staging, /*back=*/false));
+Mark MarkOf(MarkKind kind, std::string_view generation, std::string reason) {
+  return {.kind = kind,
+          .time_us = 0,
+          .generation = std::string(generation),
+          .until_ns = std::nullopt,
+          .reason = std::move(reason),
+          .user = ""};
+}
+
+// Undoes what a release has done; safe to repeat from any point.
+absl::Status GiveUp(Context& context, const CheckpointRecord& record,
+                    const Manifest& manifest, Staging& staging,
+                    const std::string& why) {
+  CAIRN_RETURN_IF_ERROR(
+      MoveAll(*context.accelerator, manifest, staging, /*back=*/true));
+  CAIRN_RETURN_IF_ERROR(
+      WriteAcceleratorManifest(context, manifest, /*replace=*/true));
+  CAIRN_RETURN_IF_ERROR(WriteMark(context, manifest.CheckpointPath(),
+                                  MarkOf(MarkKind::kPresent, record.generation,
+                                         "release given up: " + why)));
+  if (record.released || !record.accelerator.present) {
+    CheckpointRecord kept = record;
+    kept.accelerator.manifest = true;
+    kept.accelerator.present = true;  // Its content is looked at when needed.
+    kept.released = false;
+    CAIRN_RETURN_IF_ERROR(context.catalog->Upsert(kept));
+  }
+  return staging.Discard();
+}
+
+// From the mark and the removed manifest on; safe to repeat from any point.
+absl::Status FinishRelease(Context& context, const CheckpointRecord& record,
+                           const Manifest& manifest, Staging& staging) {
+  CAIRN_RETURN_IF_ERROR(
+      MoveAll(*context.accelerator, manifest, staging, /*back=*/false));
   absl::Status free = NobodyHasIt(context, manifest, staging);
   if (!free.ok()) {
-    CAIRN_RETURN_IF_ERROR(MoveAll(root, manifest, staging, /*back=*/true));
-    CAIRN_RETURN_IF_ERROR(
-        WriteAcceleratorManifest(context, manifest, /*replace=*/true));
-    CAIRN_RETURN_IF_ERROR(WriteMark(context, path,
-                                    {.kind = MarkKind::kPresent,
-                                     .time_us = 0,
-                                     .generation = record.generation,
-                                     .until_ns = std::nullopt,
-                                     .reason = "release given up: in use",
-                                     .user = ""}));
-    CAIRN_RETURN_IF_ERROR(staging.Discard());
+    CAIRN_RETURN_IF_ERROR(GiveUp(context, record, manifest, staging, "in use"));
     return free;
   }
   CheckpointRecord released = record;
@@ -186,6 +203,87 @@ absl::Status TakeAway(Context& context, const CheckpointRecord& record,
       context.catalog->SetFingerprints(record.generation, {}, ""));
   CAIRN_KILL_POINT("release.before_remove");
   return staging.Discard();
+}
+
+absl::Status TakeAway(Context& context, const CheckpointRecord& record,
+                      const Manifest& manifest) {
+  CAIRN_ASSIGN_OR_RETURN(Staging staging,
+                         Staging::Take(context, kAttempt + record.generation));
+  CAIRN_KILL_POINT("release.before_mark");
+  CAIRN_RETURN_IF_ERROR(
+      WriteMark(context, manifest.CheckpointPath(),
+                MarkOf(MarkKind::kRelease, record.generation, "released")));
+  CAIRN_KILL_POINT("release.after_mark");
+  CAIRN_RETURN_IF_ERROR(RemoveAcceleratorManifest(context, record));
+  CAIRN_KILL_POINT("release.after_manifest");
+  return FinishRelease(context, record, manifest, staging);
+}
+
+// How far a release came: what lies at the place, and what in the attempt.
+struct Progress {
+  bool any_moved = false;
+  bool any_at_place = false;
+};
+
+absl::StatusOr<Progress> ProgressOf(const Root& root, const Manifest& manifest,
+                                    const Staging& staging) {
+  Progress progress;
+  for (const std::string& name : NamesToMove(manifest)) {
+    CAIRN_ASSIGN_OR_RETURN(const bool moved,
+                           root.Exists(staging.TreePath(name)));
+    CAIRN_ASSIGN_OR_RETURN(const bool at_place,
+                           root.Exists(JoinPath(manifest.BasePath(), name)));
+    progress.any_moved |= moved;
+    progress.any_at_place |= at_place;
+  }
+  return progress;
+}
+
+// Of a checkpoint that is several files: are those still at the place what was
+// archived? Its owner may have written there since.
+absl::StatusOr<bool> RestIsAsArchived(Context& context,
+                                      const Manifest& manifest) {
+  if (manifest.head.is_directory) return true;
+  for (const ManifestNode& node : manifest.nodes) {
+    if (node.type != ManifestNodeType::kFile) continue;
+    absl::Status same = CompareFile(context, node, NaturalKey(manifest, node));
+    if (absl::IsNotFound(same)) continue;
+    if (absl::IsFailedPrecondition(same) || absl::IsOutOfRange(same)) {
+      return false;
+    }
+    CAIRN_RETURN_IF_ERROR(same);
+  }
+  return true;
+}
+
+absl::Status RecoverRelease(Context& context, const std::string& generation) {
+  absl::StatusOr<CheckpointRecord> record = context.catalog->Get(generation);
+  if (absl::IsNotFound(record.status())) return absl::OkStatus();
+  CAIRN_RETURN_IF_ERROR(record.status());
+  const std::string path = JoinPath(record->run, record->name);
+  CAIRN_ASSIGN_OR_RETURN(const Lock lock,
+                         Lock::OfCheckpoint(context.options.state_dir, path,
+                                            "recovery of a release"));
+  CAIRN_ASSIGN_OR_RETURN(record, context.catalog->Get(generation));
+  CAIRN_ASSIGN_OR_RETURN(Staging staging,
+                         Staging::Take(context, kAttempt + generation));
+  CAIRN_ASSIGN_OR_RETURN(const std::vector<Mark> marks,
+                         ReadMarks(context, path));
+  if (!SummariseMarks(marks, generation).released) return staging.Discard();
+  CAIRN_ASSIGN_OR_RETURN(const Manifest manifest,
+                         ReadCoreManifest(context, *record));
+  CAIRN_ASSIGN_OR_RETURN(const Progress progress,
+                         ProgressOf(*context.accelerator, manifest, staging));
+  if (progress.any_at_place) {
+    CAIRN_ASSIGN_OR_RETURN(const bool as_archived,
+                           RestIsAsArchived(context, manifest));
+    if (!progress.any_moved || !as_archived) {
+      return GiveUp(context, *record, manifest, staging, "interrupted");
+    }
+  }
+  absl::Status finished = FinishRelease(context, *record, manifest, staging);
+  // In use, so it was brought back: as it should be.
+  return absl::IsFailedPrecondition(finished) ? absl::OkStatus() : finished;
 }
 
 absl::StatusOr<Outcome> TryRelease(Context& context,
@@ -202,8 +300,7 @@ absl::StatusOr<Outcome> TryRelease(Context& context,
   }
   CAIRN_ASSIGN_OR_RETURN(const std::vector<CheckpointRecord> run,
                          context.catalog->OfRun(record.run));
-  const ReleaseDecision decision =
-      DecideRelease(record, run, context.NowNs());
+  const ReleaseDecision decision = DecideRelease(record, run, context.NowNs());
   if (!decision.allowed) {
     return OutcomeOf(record, Outcome::Kind::kRefused, decision.reason);
   }
@@ -213,9 +310,9 @@ absl::StatusOr<Outcome> TryRelease(Context& context,
   CAIRN_ASSIGN_OR_RETURN(const std::vector<Mismatch> missing,
                          CompareCore(context, manifest, /*quick=*/true));
   if (!missing.empty()) {
-    return Refuse("its archived copy is damaged: " +
-                  EscapeName(missing.front().file) + " " +
-                  missing.front().message);
+    return Refuse(
+        "its archived copy is damaged: " + EscapeName(missing.front().file) +
+        " " + missing.front().message);
   }
   FileGuard guard(&context, &manifest);
   CAIRN_RETURN_IF_ERROR(guard.Load());
@@ -232,9 +329,9 @@ absl::StatusOr<Outcome> TryRelease(Context& context,
       return Refuse(EscapeName(node.path) + " is not in the archived copy");
     }
   }
-  Outcome outcome = OutcomeOf(
-      record, Outcome::Kind::kDone,
-      dry_run ? "would be " + decision.reason : decision.reason);
+  Outcome outcome =
+      OutcomeOf(record, Outcome::Kind::kDone,
+                dry_run ? "would be " + decision.reason : decision.reason);
   outcome.bytes = record.bytes;
   outcome.files = record.files;
   if (!dry_run) CAIRN_RETURN_IF_ERROR(TakeAway(context, record, manifest));
@@ -252,6 +349,24 @@ Outcome ReleaseCheckpoint(Context& context, const CheckpointRecord& record,
   if (absl::IsFailedPrecondition(status)) kind = Outcome::Kind::kRefused;
   if (absl::IsDataLoss(status)) kind = Outcome::Kind::kDamaged;
   return OutcomeOf(record, kind, Message(status));
+}
+
+absl::Status RecoverReleases(Context& context) {
+  absl::StatusOr<std::vector<DirectoryEntry>> attempts =
+      context.accelerator->List(kStagingDirectory);
+  if (absl::IsNotFound(attempts.status())) return absl::OkStatus();
+  CAIRN_RETURN_IF_ERROR(attempts.status());
+  for (const DirectoryEntry& attempt : *attempts) {
+    if (!attempt.name.starts_with(kAttempt)) continue;
+    absl::Status recovered =
+        RecoverRelease(context, attempt.name.substr(sizeof(kAttempt) - 1));
+    if (absl::IsUnavailable(recovered)) continue;  // Its owner is alive.
+    if (!recovered.ok()) {
+      context.observer->OnNotice(fmt::format(
+          "an interrupted release was left as it is: {}", Message(recovered)));
+    }
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace cairn

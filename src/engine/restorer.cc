@@ -34,31 +34,19 @@ absl::Status CheckSpace(const Root& root, const Manifest& manifest) {
   CAIRN_ASSIGN_OR_RETURN(const Root::Space space, root.FreeSpace());
   if (needed <= space.free_bytes) return absl::OkStatus();
   return absl::ResourceExhaustedError(fmt::format(
-      "{} needs {}, and {} has {} free; release older checkpoints (`cairn release`) "
+      "{} needs {}, and {} has {} free; release older checkpoints (`cairn "
+      "release`) "
       "or free space otherwise",
       EscapeName(manifest.CheckpointPath()), FormatBytesBoth(needed),
       EscapeName(root.path()), FormatBytesBoth(space.free_bytes)));
 }
 
 // The record after its files are back; pins and holds stay as they are.
-absl::Status RecordRestored(Context& context, const Manifest& manifest,
-                            const CheckpointRecord& record) {
-  const std::string path = manifest.CheckpointPath();
-  if (record.released) {
-    CAIRN_RETURN_IF_ERROR(
-        WriteMark(context, path,
-                  {.kind = MarkKind::kPresent,
-                   .time_us = 0,
-                   .generation = record.generation,
-                   .until_ns = std::nullopt,
-                   .reason = "restored",
-                   .user = ""}));
-    CAIRN_KILL_POINT("restore.after_mark");
-  }
+absl::Status RecordRestored(Context& context, const Manifest& manifest) {
+  CAIRN_RETURN_IF_ERROR(MarkPresent(context, manifest));
   const int64_t known_ns = context.NowNs();
-  CAIRN_ASSIGN_OR_RETURN(
-      const std::vector<LiveNode> live,
-      LookAt(*context.accelerator, ShapeOf(manifest)));
+  CAIRN_ASSIGN_OR_RETURN(const std::vector<LiveNode> live,
+                         LookAt(*context.accelerator, ShapeOf(manifest)));
   return RecordPresent(context, manifest, live, known_ns);
 }
 
@@ -72,10 +60,10 @@ class CoreSource final : public ContentSource {
     absl::Status read =
         context_.core->ReadAt(KeyOf(manifest_, node), offset, out);
     if (absl::IsNotFound(read) || absl::IsOutOfRange(read)) {
-      return absl::DataLossError(fmt::format(
-          "{} is damaged at offset {}: {}", Describe(node), offset,
-          absl::IsNotFound(read) ? "the object is missing"
-                                 : "the object is cut short"));
+      return absl::DataLossError(
+          fmt::format("{} is damaged at offset {}: {}", Describe(node), offset,
+                      absl::IsNotFound(read) ? "the object is missing"
+                                             : "the object is cut short"));
     }
     return read;
   }
@@ -97,7 +85,8 @@ struct Restored {
   std::vector<std::string> warnings;
 };
 
-// Fetches into staging and publishes there, over a copy known to be bad if need be.
+// Fetches into staging and publishes there, over a copy known to be bad if need
+// be.
 absl::StatusOr<Restored> Fetch(Context& context, const Manifest& manifest,
                                bool replace) {
   const std::string attempt = "restore-" + manifest.head.generation;
@@ -109,9 +98,8 @@ absl::StatusOr<Restored> Fetch(Context& context, const Manifest& manifest,
   }
   CoreSource source(&context, &manifest);
   TreeRestore tree(&context, &manifest, &staging, &source);
-  context.observer->OnStart(
-      "restore " + EscapeName(manifest.CheckpointPath()), manifest.TotalBytes(),
-      manifest.FileCount());
+  context.observer->OnStart("restore " + EscapeName(manifest.CheckpointPath()),
+                            manifest.TotalBytes(), manifest.FileCount());
   absl::Status filled = tree.Run();
   context.observer->OnFinish();
   if (absl::IsResourceExhausted(filled)) {
@@ -126,7 +114,8 @@ absl::StatusOr<Restored> Fetch(Context& context, const Manifest& manifest,
   result.bytes_skipped = tree.bytes_skipped();
   if (tree.owner_refused()) {
     result.warnings.push_back(
-        "owners and groups were not restored, as that takes root; set-id bits were "
+        "owners and groups were not restored, as that takes root; set-id bits "
+        "were "
         "left off");
   }
   return result;
@@ -203,7 +192,7 @@ absl::StatusOr<RestoreReport> RestoreRecord(Context& context,
     CAIRN_RETURN_IF_ERROR(MarkCoreDamaged(context, record, restored.status()));
   }
   CAIRN_RETURN_IF_ERROR(restored.status());
-  CAIRN_RETURN_IF_ERROR(RecordRestored(context, *manifest, record));
+  CAIRN_RETURN_IF_ERROR(RecordRestored(context, *manifest));
   CAIRN_ASSIGN_OR_RETURN(const CheckpointRecord now,
                          context.catalog->Get(record.generation));
   report.checkpoint = ToInfo(now, true);
@@ -216,6 +205,24 @@ absl::StatusOr<RestoreReport> RestoreRecord(Context& context,
 }
 
 }  // namespace
+
+absl::Status MarkPresent(Context& context, const Manifest& manifest) {
+  const std::string path = manifest.CheckpointPath();
+  CAIRN_ASSIGN_OR_RETURN(const std::vector<Mark> marks,
+                         ReadMarks(context, path));
+  if (!SummariseMarks(marks, manifest.head.generation).released) {
+    return absl::OkStatus();
+  }
+  CAIRN_RETURN_IF_ERROR(WriteMark(context, path,
+                                  {.kind = MarkKind::kPresent,
+                                   .time_us = 0,
+                                   .generation = manifest.head.generation,
+                                   .until_ns = std::nullopt,
+                                   .reason = "restored",
+                                   .user = ""}));
+  CAIRN_KILL_POINT("restore.after_mark");
+  return absl::OkStatus();
+}
 
 absl::Status WritePointers(Context& context, const Manifest& manifest) {
   for (const auto& [path, content] : manifest.head.pointers) {
@@ -234,9 +241,8 @@ absl::StatusOr<RestoreReport> RestoreCheckpoint(Context& context,
       Lock::OfCheckpoint(context.options.state_dir, path, "restore"));
   CAIRN_ASSIGN_OR_RETURN(const CheckpointRecord wanted,
                          FindCheckpoint(context, path, options.generation));
-  CAIRN_ASSIGN_OR_RETURN(
-      const std::vector<CheckpointRecord> generations,
-      context.catalog->Generations(wanted.run, wanted.name));
+  CAIRN_ASSIGN_OR_RETURN(const std::vector<CheckpointRecord> generations,
+                         context.catalog->Generations(wanted.run, wanted.name));
   std::vector<std::string> warnings;
   absl::Status first_error;
   for (const CheckpointRecord& record : generations) {
@@ -244,12 +250,12 @@ absl::StatusOr<RestoreReport> RestoreCheckpoint(Context& context,
         record.generation != options.generation) {
       continue;
     }
-    const bool occupied = std::any_of(
-        generations.begin(), generations.end(),
-        [&record](const CheckpointRecord& other) {
-          return other.accelerator.present &&
-                 other.generation != record.generation;
-        });
+    const bool occupied =
+        std::any_of(generations.begin(), generations.end(),
+                    [&record](const CheckpointRecord& other) {
+                      return other.accelerator.present &&
+                             other.generation != record.generation;
+                    });
     absl::StatusOr<RestoreReport> report =
         RestoreRecord(context, record, occupied, options);
     if (!report.ok()) {

@@ -1,9 +1,10 @@
-// Core tier -> accelerator tier: every byte is compared with the manifest's digests
-// before the checkpoint appears at its place.
+// Core tier -> accelerator tier: every byte is compared with the manifest's
+// digests before the checkpoint appears at its place.
 //
-// Files are made in staging (staging.h), in parallel, with holes where the original
-// had them; what an interrupted restore of the same generation left there is read
-// back, and only blocks that do not have their digest are fetched.
+// Files are made in staging (staging.h), in parallel, with holes where the
+// original had them; what an interrupted restore of the same generation left
+// there is read back, and only blocks that do not have their digest are
+// fetched.
 
 #pragma once
 
@@ -33,12 +34,12 @@ class ContentSource {
 };
 
 // Fills `staging`'s tree with the manifest's files from `source`, with their
-// attributes, and makes them durable. kDataLoss: content does not match its digests;
-// names the file and the offset.
+// attributes, and makes them durable. kDataLoss: content does not match its
+// digests; names the file and the offset.
 class TreeRestore {
  public:
-  TreeRestore(Context* context, const Manifest* manifest, const Staging* staging,
-              ContentSource* source)
+  TreeRestore(Context* context, const Manifest* manifest,
+              const Staging* staging, ContentSource* source)
       : context_(*context),
         manifest_(*manifest),
         staging_(*staging),
@@ -71,6 +72,10 @@ class TreeRestore {
 absl::StatusOr<RestoreReport> RestoreCheckpoint(Context& context,
                                                 std::string_view path,
                                                 const RestoreOptions& options);
+
+// Takes back the release mark of a generation that is on the accelerator tier
+// again, if it has one.
+absl::Status MarkPresent(Context& context, const Manifest& manifest);
 
 // Writes the framework's pointer files so that they name this checkpoint.
 absl::Status WritePointers(Context& context, const Manifest& manifest);

@@ -80,8 +80,8 @@ class StoreImpl final : public Store {
     return report;
   }
 
-  absl::StatusOr<RestoreReport> Restore(std::string_view path,
-                                        const RestoreOptions& options) override {
+  absl::StatusOr<RestoreReport> Restore(
+      std::string_view path, const RestoreOptions& options) override {
     return RestoreCheckpoint(*context_, path, options);
   }
 
@@ -127,19 +127,19 @@ class StoreImpl final : public Store {
         const bool wanted = options.generation.empty() ||
                             record.generation == options.generation;
         if (!wanted) continue;
-        report.outcomes.push_back(RemoveCoreCopy(*context_, record,
-                                                 options.force,
-                                                 options.dry_run));
+        report.outcomes.push_back(
+            RemoveCoreCopy(*context_, record, options.force, options.dry_run));
       }
     }
     return report;
   }
 
   absl::StatusOr<SweepReport> Sweep(const SweepOptions& options) override {
-    // Alone in the store: nobody else's unfinished work is to be taken for left.
+    // Alone in the store: nobody else's unfinished work is to be taken for
+    // left.
     lock_ = Lock();
-    CAIRN_ASSIGN_OR_RETURN(
-        lock_, Lock::OfStore(context_->options.state_dir, Lock::Mode::kExclusive));
+    CAIRN_ASSIGN_OR_RETURN(lock_, Lock::OfStore(context_->options.state_dir,
+                                                Lock::Mode::kExclusive));
     absl::StatusOr<SweepReport> report = SweepStore(*context_, options);
     lock_ = Lock();
     CAIRN_ASSIGN_OR_RETURN(
@@ -178,10 +178,10 @@ absl::Status Store::Init(const InitOptions& options, Observer* observer) {
 
 absl::StatusOr<std::unique_ptr<Store>> Store::Open(const Options& options,
                                                    Observer* observer) {
-  CAIRN_ASSIGN_OR_RETURN(
-      OpenedStore opened,
-      OpenForVerbs(options, observer, Lock::Mode::kShared));
-  // What a dead process had decided to publish is finished before anything else.
+  CAIRN_ASSIGN_OR_RETURN(OpenedStore opened,
+                         OpenForVerbs(options, observer, Lock::Mode::kShared));
+  // What a dead process had decided to publish is finished before anything
+  // else.
   Context& context = *opened.context;
   CAIRN_ASSIGN_OR_RETURN(const std::vector<Manifest> recovered,
                          RecoverStaging(context));
@@ -189,11 +189,13 @@ absl::StatusOr<std::unique_ptr<Store>> Store::Open(const Options& options,
     const int64_t known_ns = context.NowNs();
     CAIRN_ASSIGN_OR_RETURN(const std::vector<LiveNode> live,
                            LookAt(*context.accelerator, ShapeOf(manifest)));
+    CAIRN_RETURN_IF_ERROR(MarkPresent(context, manifest));
     CAIRN_RETURN_IF_ERROR(RecordPresent(context, manifest, live, known_ns));
     context.observer->OnNotice(
         fmt::format("{}: an interrupted restore or save was finished",
                     EscapeName(manifest.CheckpointPath())));
   }
+  CAIRN_RETURN_IF_ERROR(RecoverReleases(context));
   return std::make_unique<StoreImpl>(std::move(opened));
 }
 

@@ -18,9 +18,14 @@ namespace cairn {
 namespace {
 
 constexpr char kManifestsPrefix[] = ".cairn/manifests/";
+constexpr char kOurDirectory[] = ".cairn";
+// A small file that is being written has such a name for a moment. Another host
+// may be writing one just now.
+constexpr char kTemporaryPrefix[] = ".tmp-";
+constexpr absl::Duration kTemporaryAgeMin = absl::Minutes(1);
 
-// Every key that a manifest on the core tier names. A manifest that can't be read
-// stops the sweep: we can't tell what it needs.
+// Every key that a manifest on the core tier names. A manifest that can't be
+// read stops the sweep: we can't tell what it needs.
 absl::StatusOr<std::unordered_set<std::string>> NamedKeys(Context& context) {
   std::unordered_set<std::string> keys;
   CAIRN_ASSIGN_OR_RETURN(const std::vector<CheckpointRecord> records,
@@ -42,8 +47,8 @@ absl::StatusOr<std::unordered_set<std::string>> NamedKeys(Context& context) {
   return keys;
 }
 
-// The catalog must know every manifest on the tier, or we would take the objects of
-// one it does not know for orphans.
+// The catalog must know every manifest on the tier, or we would take the
+// objects of one it does not know for orphans.
 absl::Status CheckCatalogIsWhole(Context& context) {
   uint64_t on_tier = 0;
   CAIRN_RETURN_IF_ERROR(
@@ -71,6 +76,7 @@ class Sweep {
 
   absl::StatusOr<SweepReport> Run() {
     CAIRN_RETURN_IF_ERROR(SweepStaging());
+    CAIRN_RETURN_IF_ERROR(SweepTemporaries());
     CAIRN_RETURN_IF_ERROR(SweepUploads());
     CAIRN_RETURN_IF_ERROR(CheckCatalogIsWhole(context_));
     CAIRN_RETURN_IF_ERROR(SweepObjects());
@@ -90,6 +96,35 @@ class Sweep {
         CAIRN_RETURN_IF_ERROR(RemoveStagingLeftover(context_, leftover));
         item.removed = true;
         CAIRN_KILL_POINT("sweep.after_staging");
+      }
+      report_.items.push_back(std::move(item));
+    }
+    return absl::OkStatus();
+  }
+
+  // Manifests and marks that were never finished.
+  absl::Status SweepTemporaries() {
+    std::vector<std::string> paths;
+    const absl::Time newest = context_.clock->Now() - kTemporaryAgeMin;
+    CAIRN_RETURN_IF_ERROR(context_.accelerator->Walk(
+        kOurDirectory, [&](std::string_view path, const NodeStat& stat) {
+          const std::string_view name = path.substr(path.rfind('/') + 1);
+          if (stat.type == NodeType::kFile &&
+              name.starts_with(kTemporaryPrefix) &&
+              !path.starts_with("staging/") &&
+              absl::FromUnixNanos(stat.mtime_ns) < newest) {
+            paths.push_back(JoinPath(kOurDirectory, path));
+          }
+          return absl::OkStatus();
+        }));
+    for (const std::string& path : paths) {
+      SweepItem item{.what = "staging",
+                     .name = path,
+                     .bytes = 0,
+                     .reason = "left by a process that is gone",
+                     .removed = !options_.dry_run};
+      if (item.removed) {
+        CAIRN_RETURN_IF_ERROR(context_.accelerator->RemoveFile(path));
       }
       report_.items.push_back(std::move(item));
     }

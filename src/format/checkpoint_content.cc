@@ -9,15 +9,6 @@
 
 namespace cairn {
 
-std::string JoinPath(std::string_view directory, std::string_view name) {
-  if (directory.empty()) return std::string(name);
-  if (name.empty()) return std::string(directory);
-  std::string path;
-  path.reserve(directory.size() + 1 + name.size());
-  path.append(directory).append(1, '/').append(name);
-  return path;
-}
-
 bool HasSuffix(std::string_view text, std::string_view suffix) {
   return text.size() >= suffix.size() &&
          text.substr(text.size() - suffix.size()) == suffix;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "base/path.h"
 #include "format/tree_view.h"
 
 namespace cairn {
@@ -60,9 +61,6 @@ class CheckpointContent {
   std::vector<ContentDirectory> directories_;
   int64_t newest_mtime_ns_ = 0;
 };
-
-// "a/b" from "a" and "b"; either may be empty.
-std::string JoinPath(std::string_view directory, std::string_view name);
 bool HasSuffix(std::string_view text, std::string_view suffix);
 
 }  // namespace cairn

@@ -1,6 +1,15 @@
 #include "format/name_pattern.h"
 
+// GCC 12 takes parts of std::regex for uninitialized when it optimizes under
+// AddressSanitizer; the pragma has to stand before the header.
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#endif
+
 #include <charconv>
+#include <regex>
+#include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "base/escape.h"
@@ -148,6 +157,14 @@ class Translator {
 
 }  // namespace
 
+struct NamePattern::Compiled {
+  std::regex regex;
+  std::vector<std::pair<std::string, size_t>> groups;  // Name -> index.
+};
+
+NamePattern::NamePattern(std::shared_ptr<const Compiled> compiled)
+    : compiled_(std::move(compiled)) {}
+
 absl::StatusOr<NamePattern> NamePattern::Compile(std::string_view pattern) {
   const auto refuse = [&](std::string_view why) {
     return absl::InvalidArgumentError(
@@ -162,29 +179,29 @@ absl::StatusOr<NamePattern> NamePattern::Compile(std::string_view pattern) {
   if (const absl::Status status = translator.Run(); !status.ok()) {
     return refuse(std::string(status.message()));
   }
-  NamePattern result;
-  result.groups_ = std::move(translator.groups);
+  auto result = std::make_shared<Compiled>();
+  result->groups = std::move(translator.groups);
   try {
-    result.regex_ = std::regex(translator.text,
+    result->regex = std::regex(translator.text,
                                std::regex::ECMAScript | std::regex::optimize);
   } catch (const std::exception& error) {
     return refuse(error.what());
   }
-  return result;
+  return NamePattern(std::move(result));
 }
 
 std::optional<NameMatch> NamePattern::Match(std::string_view name) const {
   if (name.size() > kNameLengthMax) return std::nullopt;
   std::match_results<std::string_view::const_iterator> found;
   try {
-    if (!std::regex_match(name.begin(), name.end(), found, regex_)) {
+    if (!std::regex_match(name.begin(), name.end(), found, compiled_->regex)) {
       return std::nullopt;
     }
   } catch (const std::exception&) {
     return std::nullopt;  // Out of the matcher's own bounds: no match.
   }
   NameMatch result;
-  for (const auto& [group, index] : groups_) {
+  for (const auto& [group, index] : compiled_->groups) {
     if (!found[index].matched) continue;
     const std::string text = found[index].str();
     if (group == "step") result.step = ParseNumber(text);

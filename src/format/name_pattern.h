@@ -8,12 +8,10 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
-#include <regex>
 #include <string>
 #include <string_view>
-#include <utility>
-#include <vector>
 
 #include "absl/status/statusor.h"
 
@@ -43,10 +41,11 @@ class NamePattern {
   std::optional<NameMatch> Match(std::string_view name) const;
 
  private:
-  NamePattern() = default;
+  struct Compiled;
+  explicit NamePattern(std::shared_ptr<const Compiled> compiled);
 
-  std::regex regex_;
-  std::vector<std::pair<std::string, size_t>> groups_;  // Name -> index.
+  std::shared_ptr<const Compiled>
+      compiled_;  // Shared: immutable, cheap copies.
 };
 
 // '*' is any run of bytes, '?' any one byte; everything else is itself.

@@ -4,8 +4,8 @@
 // pointer file that the framework writes afterwards has to vouch for it.
 
 #include <algorithm>
+#include <iterator>
 #include <map>
-#include <regex>
 #include <set>
 #include <string>
 #include <utility>
@@ -70,25 +70,37 @@ struct ShardSet {
   std::string model_states;  // One that holds the sizes of the job.
 };
 
+// What stands before a rank in a name; of two that end alike, the longer first.
+constexpr std::string_view kRankLabels[] = {"expp_rank_", "pp_rank_",
+                                            "mp_rank_", "-model_"};
+
 void AddShard(const std::string& name, ShardSet& shards) {
-  static const std::regex* const kRanks =
-      new std::regex("(expp_rank_|pp_rank_|mp_rank_|-model_)([0-9]+)");
-  if (name.size() > kNameLengthMax) return;
+  constexpr std::string_view kDigits = "0123456789";
   ShardFamily found;
   Point point;
   std::string key;
-  size_t copied = 0;
-  for (std::sregex_iterator at(name.begin(), name.end(), *kRanks), end;
-       at != end; ++at) {
-    const auto rank = ParseNumber((*at)[2].str());
-    if (!rank || *rank >= INT64_MAX) return;
-    found.labels.push_back((*at)[1].str());
+  std::string_view rest = name;
+  while (!rest.empty()) {
+    const auto* const label = std::find_if(
+        std::begin(kRankLabels), std::end(kRankLabels),
+        [&](std::string_view one) { return rest.starts_with(one); });
+    if (label == std::end(kRankLabels)) {
+      key += rest.front();
+      rest.remove_prefix(1);
+      continue;
+    }
+    key += *label;
+    rest.remove_prefix(label->size());
+    const size_t end = std::min(rest.find_first_not_of(kDigits), rest.size());
+    if (end == 0) continue;
+    const auto rank = ParseNumber(rest.substr(0, end));
+    if (!rank || *rank == INT64_MAX) return;
+    found.labels.emplace_back(*label);
     point.push_back(*rank);
-    key += name.substr(copied, at->position(2) - copied) + '#';
-    copied = at->position(2) + at->length(2);
+    key += '#';
+    rest.remove_prefix(end);
   }
   if (point.empty()) return;
-  key += name.substr(copied);
   for (size_t i = 0; i < point.size(); ++i) {
     int64_t& size = shards.sizes[found.labels[i]];
     size = std::max(size, point[i] + 1);
@@ -279,8 +291,9 @@ std::optional<NumberedName> ParseNumbered(std::string_view name) {
   const auto index = ParseNumber(before.substr(index_at));
   const auto count = ParseNumber(after.substr(0, end));
   if (!index || !count) return std::nullopt;
-  std::string family(name);
-  family.replace(index_at, of - index_at, "#");
+  std::string family(name.substr(0, index_at));
+  family += '#';
+  family += name.substr(of);
   return NumberedName{std::move(family), *index, *count};
 }
 

@@ -1,3 +1,7 @@
+// A call is cut into pieces. A Piece knows what to ask the kernel for next; it
+// is driven by a Ring (many at once) or by MoveWithSystemCalls (one at a time),
+// and a piece that the ring will not take goes on with the latter.
+
 #include "io/io_engine.h"
 
 #include <errno.h>

@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <ostream>
 #include <random>
 #include <string>
 #include <thread>
@@ -66,6 +67,12 @@ struct Setting {
   bool direct;
   const char* place;
 };
+
+// Without it GoogleTest prints bytes, an address among them.
+void PrintTo(const Setting& setting, std::ostream* out) {
+  *out << (setting.allow_io_uring ? "io_uring" : "posix") << ", "
+       << (setting.direct ? "direct" : "buffered") << ", " << setting.place;
+}
 
 std::string SettingName(const testing::TestParamInfo<Setting>& info) {
   return std::string(info.param.allow_io_uring ? "IoUring" : "Posix") +

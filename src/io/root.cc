@@ -1,3 +1,8 @@
+// The half of Root that looks and opens; root_write.cc has the other. Every
+// call resolves the parent directory once (openat2, or component by component)
+// and does the rest with *at calls on the last component, which is never
+// followed.
+
 #include "io/root.h"
 
 #include <dirent.h>

@@ -1,7 +1,7 @@
 // A DirectoryStore's process is killed at each of its kill points, at each
-// passage. After that the store is opened anew: what is there is whole, what was
-// reported stored is there, and the interrupted work can be done again to the
-// end, without sending the parts that were safe already.
+// passage. After that the store is opened anew: what is there is whole, what
+// was reported stored is there, and the interrupted work can be done again to
+// the end, without sending the parts that were safe already.
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -46,9 +46,9 @@ std::unique_ptr<DirectoryStore> OpenAt(const std::string& root,
 
 absl::Status PutOnce(DirectoryStore& store, const std::string& key,
                      const std::string& content, bool barrier = false) {
-  const absl::Status status = store.Put(
-      key, AsBytes(content),
-      {.crc64_nvme = CrcOfText(content), .barrier = barrier});
+  const absl::Status status =
+      store.Put(key, AsBytes(content),
+                {.crc64_nvme = CrcOfText(content), .barrier = barrier});
   return absl::IsAlreadyExists(status) ? absl::OkStatus() : status;
 }
 
@@ -75,8 +75,8 @@ absl::Status UploadOnce(DirectoryStore& store, const std::string& key,
     if (there.contains(number)) continue;
     const AlignedBytes memory(
         content.substr((static_cast<size_t>(number) - 1) * kPart, kPart));
-    absl::Status added = upload->AddPart(number, memory.bytes(),
-                                         Crc64Nvme(memory.bytes()));
+    absl::Status added =
+        upload->AddPart(number, memory.bytes(), Crc64Nvme(memory.bytes()));
     if (!added.ok()) return added;
   }
   return upload->Commit(CrcOfText(content));
@@ -137,8 +137,8 @@ void CheckInvariants(const std::string& root) {
     EXPECT_NE(known, expected.end()) << info.key;
     if (known == expected.end()) return absl::OkStatus();
     std::string content(info.size_bytes, '?');
-    EXPECT_OK(store->ReadAt(info.key, 0,
-                            std::as_writable_bytes(std::span(content))));
+    EXPECT_OK(
+        store->ReadAt(info.key, 0, std::as_writable_bytes(std::span(content))));
     EXPECT_TRUE(content == known->second) << info.key;
     return absl::OkStatus();
   }));
@@ -155,8 +155,8 @@ TEST_P(DirectoryCrash, EveryPassageOfTheKillPoint) {
   for (int passage = 1; passage <= kPassagesMax; ++passage) {
     const TempDir directory;
     const std::string root = directory / "core";
-    const std::string point = std::string(GetParam()) + ":" +
-                              std::to_string(passage);
+    const std::string point =
+        std::string(GetParam()) + ":" + std::to_string(passage);
     const int status = RunChild(root, point);
     SCOPED_TRACE(point);
     CheckInvariants(root);

@@ -28,8 +28,8 @@ namespace {
 constexpr char kCrcAttribute[] = "user.cairn.crc64";
 constexpr size_t kCrcDigits = 16;
 
-// rw for all, less this process's umask. umask(2) can only be read by setting it,
-// which other threads would feel.
+// rw for all, less this process's umask. umask(2) can only be read by setting
+// it, which other threads would feel.
 mode_t FileMode() {
   constexpr mode_t kUsualMask = 022;
   std::ifstream status("/proc/self/status");
@@ -62,18 +62,17 @@ absl::Status ReadBuffered(const BlockFile& file, uint64_t offset,
                           MutableByteView out) {
   size_t done = 0;
   while (done < out.size()) {
-    const ssize_t got = pread(file.fd.get(), out.data() + done,
-                              out.size() - done,
-                              static_cast<off_t>(offset + done));
+    const ssize_t got =
+        pread(file.fd.get(), out.data() + done, out.size() - done,
+              static_cast<off_t>(offset + done));
     if (got < 0) {
       if (errno == EINTR) continue;
       return PosixError(errno, "read", file.path);
     }
     if (got == 0) {
-      return absl::OutOfRangeError(
-          fmt::format("'{}' ends at byte {}, before byte {} that was asked for",
-                      EscapeName(file.path), offset + done,
-                      offset + out.size()));
+      return absl::OutOfRangeError(fmt::format(
+          "'{}' ends at byte {}, before byte {} that was asked for",
+          EscapeName(file.path), offset + done, offset + out.size()));
     }
     done += static_cast<size_t>(got);
   }
@@ -86,8 +85,8 @@ bool IsAligned(const void* memory) {
 
 std::string ParentOf(std::string_view path) {
   const size_t slash = path.rfind('/');
-  return std::string(
-      slash == std::string_view::npos ? "" : path.substr(0, slash));
+  return std::string(slash == std::string_view::npos ? ""
+                                                     : path.substr(0, slash));
 }
 
 absl::Status Taken(std::string_view key) {
@@ -120,15 +119,16 @@ std::string RandomHex(size_t bytes) {
 
 TemporaryObject::~TemporaryObject() {
   if (root_ == nullptr) return;
-  root_->RemoveFile(path_).IgnoreError();  // Else it is a leftover, swept later.
+  root_->RemoveFile(path_)
+      .IgnoreError();  // Else it is a leftover, swept later.
 }
 
 DirectoryFiles::DirectoryFiles(Root root, IoEngine* engine)
     : root_(std::move(root)),
       engine_(engine),
       file_mode_(FileMode()),
-      temporary_prefix_(fmt::format("{}/{}", kTemporaryDirectory,
-                                    RandomHex(8))) {}
+      temporary_prefix_(
+          fmt::format("{}/{}", kTemporaryDirectory, RandomHex(8))) {}
 
 void DirectoryFiles::PrepareForWriting() {
   absl::call_once(prepared_, [this] { RemoveLeftovers(); });
@@ -137,8 +137,8 @@ void DirectoryFiles::PrepareForWriting() {
 // Errors are not looked at: leftovers harm nobody, and the next process tries
 // again.
 void DirectoryFiles::RemoveLeftovers() {
-  const int64_t oldest_ns =
-      absl::ToUnixNanos(absl::Now()) - absl::ToInt64Nanoseconds(kLeftoverAgeMax);
+  const int64_t oldest_ns = absl::ToUnixNanos(absl::Now()) -
+                            absl::ToInt64Nanoseconds(kLeftoverAgeMax);
   const auto temporaries = root_.List(kTemporaryDirectory);
   if (temporaries.ok()) {
     for (const DirectoryEntry& entry : *temporaries) {
@@ -161,8 +161,8 @@ void DirectoryFiles::RemoveLeftovers() {
 absl::StatusOr<TemporaryObject> DirectoryFiles::CreateTemporary(
     uint64_t size_bytes) {
   PrepareForWriting();
-  std::string path = fmt::format("{}-{}", temporary_prefix_,
-                                 temporaries_.fetch_add(1) + 1);
+  std::string path =
+      fmt::format("{}-{}", temporary_prefix_, temporaries_.fetch_add(1) + 1);
   CAIRN_ASSIGN_OR_RETURN(
       BlockFile file,
       root_.CreateForWrite(path, /*direct=*/size_bytes >= kDirectBytesMin));
@@ -188,10 +188,10 @@ absl::Status DirectoryFiles::WriteContent(const BlockFile& file,
     done += step;
   }
   if (stored == crc) return absl::OkStatus();
-  return absl::DataLossError(
-      fmt::format("'{}' does not read back as it was written: CRC-64 {} instead "
-                  "of {}; check the disk",
-                  EscapeName(file.path), ToHex(stored), ToHex(crc)));
+  return absl::DataLossError(fmt::format(
+      "'{}' does not read back as it was written: CRC-64 {} instead "
+      "of {}; check the disk",
+      EscapeName(file.path), ToHex(stored), ToHex(crc)));
 }
 
 absl::Status DirectoryFiles::ReadContent(const BlockFile& file, uint64_t offset,
@@ -320,10 +320,10 @@ absl::StatusOr<std::string> DirectoryFiles::PublishOnce(
   CAIRN_ASSIGN_OR_RETURN(const Placed placed, PlaceAt(path, aside));
   if (placed == Placed::kTaken) return Taken(key);
   if (placed == Placed::kClash) {
-    return absl::FailedPreconditionError(
-        fmt::format("'{}' or a directory above it is not what this store makes; "
-                    "move it away",
-                    EscapeName(root_.FullPath(aside))));
+    return absl::FailedPreconditionError(fmt::format(
+        "'{}' or a directory above it is not what this store makes; "
+        "move it away",
+        EscapeName(root_.FullPath(aside))));
   }
   if (natural) {
     const auto other = root_.Stat(key);
@@ -351,11 +351,13 @@ absl::StatusOr<DirectoryFiles::Placed> DirectoryFiles::PlaceAt(
   return NotAnObject(root_.FullPath(target));
 }
 
-// The directory of `target` is not there: makes it, or finds what is in the way.
+// The directory of `target` is not there: makes it, or finds what is in the
+// way.
 absl::StatusOr<DirectoryFiles::Placed> DirectoryFiles::PlaceWithoutParent(
     const std::string& target, const absl::Status& why) {
   const std::string parent = ParentOf(target);
-  if (parent.empty()) return why;  // The root is there: it is the file that is gone.
+  if (parent.empty())
+    return why;  // The root is there: it is the file that is gone.
   const absl::Status made = root_.MakeDirectories(parent);
   if (made.ok()) return absl::AbortedError("has a directory now");
 
@@ -370,7 +372,8 @@ absl::StatusOr<DirectoryFiles::Placed> DirectoryFiles::PlaceWithoutParent(
       return NotAnObject(root_.FullPath(above));
     }
   }
-  // Nothing is in the way any more: another process is removing or adding names.
+  // Nothing is in the way any more: another process is removing or adding
+  // names.
   if (absl::IsNotFound(made) || absl::IsAlreadyExists(made) ||
       absl::IsFailedPrecondition(made)) {
     return absl::AbortedError("lost a race for its directory");
@@ -418,18 +421,16 @@ absl::StatusOr<BlockFile> DirectoryFiles::OpenObject(
       // A directory in the way means that the object lies aside, also if the
       // directory has gone since.
       const auto stat = root_.Stat(key);
-      const bool may_lie_aside =
-          stat.ok() ? stat->type == NodeType::kDirectory
-                    : absl::IsNotFound(stat.status());
+      const bool may_lie_aside = stat.ok() ? stat->type == NodeType::kDirectory
+                                           : absl::IsNotFound(stat.status());
       if (!may_lie_aside) return file.status();
     }
   }
   absl::StatusOr<BlockFile> file =
       root_.OpenForRead(AsidePath(key), /*direct=*/false);
   if (!absl::IsNotFound(file.status())) return file;
-  return absl::NotFoundError(fmt::format("no object '{}' in '{}'",
-                                         EscapeName(key),
-                                         EscapeName(root_.path())));
+  return absl::NotFoundError(fmt::format(
+      "no object '{}' in '{}'", EscapeName(key), EscapeName(root_.path())));
 }
 
 }  // namespace cairn

@@ -1,5 +1,5 @@
-// What a DirectoryStore and its uploads share: files under the root, how content
-// gets into them, and how a finished one gets its key.
+// What a DirectoryStore and its uploads share: files under the root, how
+// content gets into them, and how a finished one gets its key.
 //
 // Thread-safe.
 
@@ -73,8 +73,8 @@ class DirectoryFiles {
 
   absl::StatusOr<TemporaryObject> CreateTemporary(uint64_t size_bytes);
 
-  // Writes `content` from offset 0 and sets the size; direct files are read back
-  // and compared with `crc` (kDataLoss).
+  // Writes `content` from offset 0 and sets the size; direct files are read
+  // back and compared with `crc` (kDataLoss).
   absl::Status WriteContent(const BlockFile& file, ByteView content,
                             uint64_t crc);
 
@@ -91,17 +91,18 @@ class DirectoryFiles {
   // before the file gets its key, so that the CRC holds after any crash.
   absl::Status MarkContent(const BlockFile& file, uint64_t crc, bool durable);
 
-  // As MarkContent left it; nullopt where it is not kept, and also for an object
-  // whose content was not known to be durable and that another boot has stored.
+  // As MarkContent left it; nullopt where it is not kept, and also for an
+  // object whose content was not known to be durable and that another boot has
+  // stored.
   std::optional<uint64_t> CrcOf(const BlockFile& file) const;
 
-  // Moves the file at `path` to the place of `key`, natural or aside, and returns
-  // that place. kAlreadyExists: the key is taken.
+  // Moves the file at `path` to the place of `key`, natural or aside, and
+  // returns that place. kAlreadyExists: the key is taken.
   absl::StatusOr<std::string> Publish(const std::string& path,
                                       std::string_view key);
 
-  // Removes the object wherever it lies, and directories that are empty then. OK
-  // if there is none.
+  // Removes the object wherever it lies, and directories that are empty then.
+  // OK if there is none.
   absl::Status RemoveObject(std::string_view key);
 
   // Makes the names on the way from the root to `place` durable.

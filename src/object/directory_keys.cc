@@ -39,9 +39,9 @@ std::string EncodeKey(std::string_view key) {
 }
 
 absl::Status NotOurPath(std::string_view path) {
-  return absl::FailedPreconditionError(fmt::format(
-      "'{}/{}' is not a name that this store writes; move it away",
-      kAsideDirectory, EscapeName(path)));
+  return absl::FailedPreconditionError(
+      fmt::format("'{}/{}' is not a name that this store writes; move it away",
+                  kAsideDirectory, EscapeName(path)));
 }
 
 bool DecodeKey(std::string_view encoded, std::string* key) {

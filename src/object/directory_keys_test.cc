@@ -22,8 +22,8 @@ std::string Below(const std::string& path) {
 
 TEST(DirectoryKeys, NaturalKeysArePaths) {
   for (const std::string key :
-       {"a", "a/b", ".cairn/tier.json", ".hidden", "...", "a/..b", "x+", "x=",
-        "100%", "line\nbreak", "\xff", ".cairn-store-not/x",
+       {"a", "a/b", ".cairn/tier.json", ".hidden", "...", "a/..b", "x+",
+        "x=", "100%", "line\nbreak", "\xff", ".cairn-store-not/x",
         "a/.cairn-store/b"}) {
     EXPECT_TRUE(IsNaturalKey(key)) << key;
   }
@@ -72,7 +72,8 @@ TEST(DirectoryKeys, EveryKeyHasOnePathAndComesBack) {
       start = end + 1;
     }
   }
-  for (const std::string& file : files) EXPECT_FALSE(directories.contains(file));
+  for (const std::string& file : files)
+    EXPECT_FALSE(directories.contains(file));
 }
 
 TEST(DirectoryKeys, WhatTheStoreDoesNotWriteIsNoKey) {

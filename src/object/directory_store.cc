@@ -59,8 +59,8 @@ absl::StatusOr<Level> ReadLevel(const Root& root, std::string path) {
 // Makes a file that was opened buffered a direct one, where that is possible.
 void MakeDirect(BlockFile* file) {
   const int flags = fcntl(file->fd.get(), F_GETFL);
-  file->direct = flags >= 0 &&
-                 fcntl(file->fd.get(), F_SETFL, flags | O_DIRECT) == 0;
+  file->direct =
+      flags >= 0 && fcntl(file->fd.get(), F_SETFL, flags | O_DIRECT) == 0;
 }
 
 }  // namespace
@@ -131,11 +131,10 @@ absl::Status DirectoryStore::ReadAt(std::string_view key, uint64_t offset,
                                     MutableByteView out) {
   CAIRN_RETURN_IF_ERROR(CheckKey(key));
   CAIRN_ASSIGN_OR_RETURN(const OpenObjectPtr object, OpenCached(key));
-  if (offset > object->size_bytes ||
-      out.size() > object->size_bytes - offset) {
-    return absl::OutOfRangeError(fmt::format(
-        "object '{}' has {} bytes; {} from byte {} were asked for",
-        EscapeName(key), object->size_bytes, out.size(), offset));
+  if (offset > object->size_bytes || out.size() > object->size_bytes - offset) {
+    return absl::OutOfRangeError(
+        fmt::format("object '{}' has {} bytes; {} from byte {} were asked for",
+                    EscapeName(key), object->size_bytes, out.size(), offset));
   }
   return files_.ReadContent(object->file, offset, out);
 }
@@ -184,10 +183,9 @@ absl::StatusOr<std::vector<ObjectInfo>> DirectoryStore::ListAside(
   const absl::Status walked = files_.root().Walk(kAsideDirectory, visit);
   // Gone since: the last object in it was removed.
   if (!walked.ok() && !absl::IsNotFound(walked)) return walked;
-  std::sort(objects.begin(), objects.end(),
-            [](const ObjectInfo& a, const ObjectInfo& b) {
-              return a.key < b.key;
-            });
+  std::sort(
+      objects.begin(), objects.end(),
+      [](const ObjectInfo& a, const ObjectInfo& b) { return a.key < b.key; });
   return objects;
 }
 

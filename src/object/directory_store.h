@@ -1,30 +1,32 @@
-// A plain directory as the core tier: the embedded default. People, cp, rsync and
-// azcopy can read it, and `cp -a` of it is a copy of it.
+// A plain directory as the core tier: the embedded default. People, cp, rsync
+// and azcopy can read it, and `cp -a` of it is a copy of it.
 //
-// Places. The object `a/b/c` is the file <root>/a/b/c wherever that is possible;
-// everything else lies aside, below <root>/.cairn-store/ (directory_keys.h). A key
-// is aside because of its form (an empty, "." or ".." component, a long one) or
-// because it clashes: the object `run` while there is a directory `run`, `run/x`
-// while `run` is an object. Where a clashing object goes is decided when it is
-// stored, and it stays there. A key has one place at most: Put looks at both, and
-// of two racing Puts of a key exactly one wins, across processes too. (Only in the
-// moment when, in two processes, two Puts of one key meet while a clash with it
-// comes or goes, may a reader see the loser's whole content before it is taken
-// back.) Readers look at the natural place first.
+// Places. The object `a/b/c` is the file <root>/a/b/c wherever that is
+// possible; everything else lies aside, below <root>/.cairn-store/
+// (directory_keys.h). A key is aside because of its form (an empty, "." or ".."
+// component, a long one) or because it clashes: the object `run` while there is
+// a directory `run`, `run/x` while `run` is an object. Where a clashing object
+// goes is decided when it is stored, and it stays there. A key has one place at
+// most: Put looks at both, and of two racing Puts of a key exactly one wins,
+// across processes too. (Only in the moment when, in two processes, two Puts of
+// one key meet while a clash with it comes or goes, may a reader see the
+// loser's whole content before it is taken back.) Readers look at the natural
+// place first.
 //
 // Files that others put below <root> are objects like ours; symlinks, FIFOs and
 // devices never are: they are not followed, not listed, and kFailedPrecondition
 // when named. A file in whose path is longer than a key is none either.
 //
 // Durability. A Put without `barrier` may lose its content in a crash of the
-// machine and still leave its name; a committed upload has its content on stable
-// storage, but maybe not yet its name. Both are durable after the next barrier.
+// machine and still leave its name; a committed upload has its content on
+// stable storage, but maybe not yet its name. Both are durable after the next
+// barrier.
 //
 // CRCs are kept as an extended attribute, where the file system has them, and
 // told by Stat without reading the content; List tells none. Stat tells none
-// either for an object of a plain Put after the machine has started anew: it may
-// be one of those that lost their content, so read it. Metadata is not kept: the
-// manifests have it.
+// either for an object of a plain Put after the machine has started anew: it
+// may be one of those that lost their content, so read it. Metadata is not
+// kept: the manifests have it.
 
 #pragma once
 
@@ -52,9 +54,9 @@ class DirectoryStore final : public ObjectStore {
   // Keys aside are few; a listing holds them in memory (1 KiB each at most).
   static constexpr size_t kAsideKeysMax = 100'000;
 
-  // `engine` must outlive the store. kNotFound: no such directory; it is made, its
-  // parents too, if `create`. Nothing is written to it before the first Put or
-  // upload, so a read-only directory can be read.
+  // `engine` must outlive the store. kNotFound: no such directory; it is made,
+  // its parents too, if `create`. Nothing is written to it before the first Put
+  // or upload, so a read-only directory can be read.
   static absl::StatusOr<std::unique_ptr<DirectoryStore>> Open(
       const std::string& path, IoEngine* engine, bool create);
 
@@ -63,8 +65,8 @@ class DirectoryStore final : public ObjectStore {
   absl::Status ReadAt(std::string_view key, uint64_t offset,
                       MutableByteView out) override;
   absl::StatusOr<ObjectInfo> Stat(std::string_view key) override;
-  // kUnavailable: a directory vanished meanwhile; list again. kResourceExhausted:
-  // more than kAsideKeysMax keys aside.
+  // kUnavailable: a directory vanished meanwhile; list again.
+  // kResourceExhausted: more than kAsideKeysMax keys aside.
   absl::Status List(std::string_view prefix, Visitor visit) override;
   absl::Status Remove(std::string_view key) override;
   absl::StatusOr<std::unique_ptr<Upload>> BeginUpload(

@@ -363,8 +363,8 @@ TEST_F(DirectoryStoreTest, AFailedWriteLeavesNothing) {
   limit.rlim_cur = 1 << 20;
   ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &limit), 0);
   const absl::Status put = Put("k", RandomBytes(3 << 20, 1));
-  const auto upload = store_->BeginUpload(
-      "k", {.size_bytes = 3 << 20, .part_bytes = 1 << 20});
+  const auto upload =
+      store_->BeginUpload("k", {.size_bytes = 3 << 20, .part_bytes = 1 << 20});
   setrlimit(RLIMIT_FSIZE, &old_limit);
   signal(SIGXFSZ, old_handler);
   EXPECT_THAT(put, HasCode(absl::StatusCode::kResourceExhausted));

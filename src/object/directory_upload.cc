@@ -24,7 +24,8 @@ namespace cairn {
 namespace {
 
 constexpr int kInfoVersion = 1;
-constexpr uint64_t kInfoBytesMax = 64 << 10;  // A key is 3 * 1,024 bytes at most.
+constexpr uint64_t kInfoBytesMax = 64
+                                   << 10;  // A key is 3 * 1,024 bytes at most.
 constexpr size_t kTokenBytes = 16;
 
 struct Info {
@@ -82,11 +83,23 @@ absl::Status NoUpload(std::string_view key, std::string_view token) {
       EscapeName(token), EscapeName(key)));
 }
 
+// The sizes that the upload was begun with.
+absl::StatusOr<UploadOptions> SizesOf(const Root& root, std::string_view key,
+                                      std::string_view token) {
+  const auto text =
+      root.ReadSmallFile(DirectoryOf(token) + "/info", kInfoBytesMax);
+  if (absl::IsNotFound(text.status())) return NoUpload(key, token);
+  if (!text.ok()) return text.status();
+  const std::optional<Info> info = ParseInfo(*text);
+  if (!info) return NoUpload(key, token);
+  return UploadOptions{.size_bytes = info->size_bytes,
+                       .part_bytes = info->part_bytes};
+}
+
 bool IsAllZeros(ByteView content) {
-  return content.empty() ||
-         (content[0] == std::byte{0} &&
-          std::memcmp(content.data(), content.data() + 1, content.size() - 1) ==
-              0);
+  return content.empty() || (content[0] == std::byte{0} &&
+                             std::memcmp(content.data(), content.data() + 1,
+                                         content.size() - 1) == 0);
 }
 
 absl::Status WriteAll(const BlockFile& file, std::string_view text) {
@@ -175,10 +188,15 @@ absl::Status DirectoryUpload::Create() {
 absl::StatusOr<std::unique_ptr<Upload>> DirectoryUpload::Resume(
     DirectoryFiles* files, std::string_view key, std::string_view token,
     const UploadOptions& options) {
-  CAIRN_RETURN_IF_ERROR(CheckOptions(key, options));
+  UploadOptions sizes = options;
+  const bool as_begun = options.size_bytes == 0 && options.part_bytes == 0;
+  if (as_begun && IsToken(token)) {
+    CAIRN_ASSIGN_OR_RETURN(sizes, SizesOf(files->root(), key, token));
+  }
+  CAIRN_RETURN_IF_ERROR(CheckOptions(key, sizes));
   if (!IsToken(token)) return NoUpload(key, token);
   std::unique_ptr<DirectoryUpload> upload(
-      new DirectoryUpload(files, key, token, options));
+      new DirectoryUpload(files, key, token, sizes));
   upload->Detach();  // What cannot be resumed is not removed either.
   CAIRN_RETURN_IF_ERROR(upload->Reopen());
   CAIRN_RETURN_IF_ERROR(upload->BelievePartsOfEarlierBoots());
@@ -189,7 +207,8 @@ absl::StatusOr<std::unique_ptr<Upload>> DirectoryUpload::Resume(
 
 absl::Status DirectoryUpload::Reopen() {
   const Root& root = files_->root();
-  const auto info_text = root.ReadSmallFile(directory_ + "/info", kInfoBytesMax);
+  const auto info_text =
+      root.ReadSmallFile(directory_ + "/info", kInfoBytesMax);
   if (absl::IsNotFound(info_text.status())) return NoUpload(key_, token_);
   if (!info_text.ok()) return info_text.status();
   const std::optional<Info> info = ParseInfo(*info_text);
@@ -202,8 +221,8 @@ absl::Status DirectoryUpload::Reopen() {
   if (absl::IsNotFound(data.status())) return NoUpload(key_, token_);
   if (!data.ok()) return data.status();
   data_ = *std::move(data);
-  // A direct write of the last part may have gone beyond the end; a crash of the
-  // machine may have taken the size back.
+  // A direct write of the last part may have gone beyond the end; a crash of
+  // the machine may have taken the size back.
   CAIRN_RETURN_IF_ERROR(
       files_->engine().Finish(data_, size_bytes_, /*sync=*/false));
 
@@ -274,8 +293,9 @@ absl::Status DirectoryUpload::AddPart(int number, MutableByteView content,
                     number, content.size(), size_bytes_, part_bytes_));
   }
   if (reinterpret_cast<uintptr_t>(content.data()) % kDirectAlignment != 0) {
-    return absl::InvalidArgumentError(fmt::format(
-        "the memory of part {} is not aligned to {}", number, kDirectAlignment));
+    return absl::InvalidArgumentError(
+        fmt::format("the memory of part {} is not aligned to {}", number,
+                    kDirectAlignment));
   }
   bool untouched = false;
   {
@@ -370,8 +390,7 @@ absl::Status DirectoryUpload::Finish(uint64_t crc64_nvme) {
   CAIRN_RETURN_IF_ERROR(
       files_->engine().Finish(data_, size_bytes_, /*sync=*/true));
   CAIRN_KILL_POINT("store.upload.before_publish");
-  CAIRN_RETURN_IF_ERROR(
-      files_->Publish(directory_ + "/data", key_).status());
+  CAIRN_RETURN_IF_ERROR(files_->Publish(directory_ + "/data", key_).status());
   CAIRN_KILL_POINT("store.upload.after_publish");
   return absl::OkStatus();
 }

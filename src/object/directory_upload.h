@@ -6,10 +6,11 @@
 //          upload that has it can be resumed
 //
 // A part counts when its journal line is written, and that is after it was
-// written, read back (from the disk where direct I/O is there) and found to have
-// its CRC. A part of zeros stays a hole. Commit() makes the content durable, moves
-// `data` to the key's place and removes the directory; if the process dies in
-// between, `info` without `data` is left, which means "committed".
+// written, read back (from the disk where direct I/O is there) and found to
+// have its CRC. A part of zeros stays a hole. Commit() makes the content
+// durable, moves `data` to the key's place and removes the directory; if the
+// process dies in between, `info` without `data` is left, which means
+// "committed".
 
 #pragma once
 
@@ -41,7 +42,8 @@ class DirectoryUpload final : public Upload {
   static constexpr uint64_t kJournalBytesMax = 256 << 20;
 
   static absl::StatusOr<std::unique_ptr<Upload>> Begin(
-      DirectoryFiles* files, std::string_view key, const UploadOptions& options);
+      DirectoryFiles* files, std::string_view key,
+      const UploadOptions& options);
   static absl::StatusOr<std::unique_ptr<Upload>> Resume(
       DirectoryFiles* files, std::string_view key, std::string_view token,
       const UploadOptions& options);

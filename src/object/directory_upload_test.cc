@@ -1,5 +1,5 @@
-// Uploads into a directory: what their staging holds, and what of it is believed
-// after a crash of the process or of the machine.
+// Uploads into a directory: what their staging holds, and what of it is
+// believed after a crash of the process or of the machine.
 
 #include "object/directory_upload.h"
 
@@ -146,7 +146,8 @@ class DirectoryUploadTest : public testing::Test {
     const std::vector<int> there = Numbers(upload);
     const int count = static_cast<int>((content.size() + kPart - 1) / kPart);
     for (int number = 1; number <= count; ++number) {
-      if (std::find(there.begin(), there.end(), number) != there.end()) continue;
+      if (std::find(there.begin(), there.end(), number) != there.end())
+        continue;
       ASSERT_OK(AddPart(upload, content, number));
     }
     ASSERT_OK(upload.Commit(CrcOfText(content)));
@@ -265,12 +266,13 @@ TEST_F(DirectoryUploadTest, AnInfoThatIsNoneIsNoUpload) {
   const std::string content = RandomBytes(kPart, 1);
   const std::string directory = Leave(content, {1});
   const std::string info = ReadTestFile(directory + "/info");
-  for (const std::string text :
-       {"", "{", "[]", "{}", "null", "\xff\xfe", "{\"version\":1}",
-        R"({"version":2,"key":"k","size_bytes":1048576,"part_bytes":1048576})",
-        R"({"version":1,"key":"%zz","size_bytes":1048576,"part_bytes":1048576})",
-        R"({"version":1,"key":7,"size_bytes":1048576,"part_bytes":1048576})",
-        R"({"version":1,"key":"k","size_bytes":-1,"part_bytes":1048576})"}) {
+  for (
+      const std::string text :
+      {"", "{", "[]", "{}", "null", "\xff\xfe", "{\"version\":1}",
+       R"({"version":2,"key":"k","size_bytes":1048576,"part_bytes":1048576})",
+       R"({"version":1,"key":"%zz","size_bytes":1048576,"part_bytes":1048576})",
+       R"({"version":1,"key":7,"size_bytes":1048576,"part_bytes":1048576})",
+       R"({"version":1,"key":"k","size_bytes":-1,"part_bytes":1048576})"}) {
     WriteTestFile(directory + "/info", text);
     EXPECT_THAT(Resume(content), HasCode(absl::StatusCode::kNotFound)) << text;
     EXPECT_TRUE(store_->ListUploads("")->empty()) << text;

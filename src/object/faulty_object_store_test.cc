@@ -24,14 +24,14 @@ const auto kLost = HasCode(absl::StatusCode::kUnavailable);
 class FaultyObjectStoreTest : public testing::Test {
  protected:
   absl::Status Put(const std::string& key, const std::string& content) {
-    return store_.Put(key, AsBytes(content), {.crc64_nvme = CrcOfText(content)});
+    return store_.Put(key, AsBytes(content),
+                      {.crc64_nvme = CrcOfText(content)});
   }
 
   static std::string ReadFrom(ObjectStore& store, const std::string& key,
                               size_t size) {
     std::string content(size, '?');
-    EXPECT_OK(
-        store.ReadAt(key, 0, std::as_writable_bytes(std::span(content))));
+    EXPECT_OK(store.ReadAt(key, 0, std::as_writable_bytes(std::span(content))));
     return content;
   }
 

@@ -122,8 +122,9 @@ class ObjectStore {
   virtual absl::StatusOr<std::unique_ptr<Upload>> BeginUpload(
       std::string_view key, const UploadOptions& options) = 0;
 
-  // `options` as at BeginUpload. kNotFound: no upload with this token for this
-  // key and these sizes; it was committed, aborted or expired.
+  // `options` as at BeginUpload; without sizes, those it was begun with.
+  // kNotFound: no upload with this token for this key and these sizes; it was
+  // committed, aborted or expired.
   virtual absl::StatusOr<std::unique_ptr<Upload>> ResumeUpload(
       std::string_view key, std::string_view token,
       const UploadOptions& options) = 0;

@@ -1,5 +1,7 @@
 // Every ObjectStore of this build runs the contract here.
 
+#include "testing/object_store_contract.h"
+
 #include <sys/xattr.h>
 
 #include <memory>
@@ -10,7 +12,6 @@
 #include "object/directory_store.h"
 #include "testing/faulty_object_store.h"
 #include "testing/memory_object_store.h"
-#include "testing/object_store_contract.h"
 #include "testing/object_upload_contract.h"
 #include "testing/temp_dir.h"
 
@@ -56,8 +57,8 @@ class DirectoryHarness final : public ObjectStoreHarness {
   }
   ObjectStore& store() override { return *store_; }
   ObjectStoreTraits traits() override {
-    const bool attributes = setxattr(directory_->path().c_str(), "user.probe",
-                                     "1", 1, 0) == 0;
+    const bool attributes =
+        setxattr(directory_->path().c_str(), "user.probe", "1", 1, 0) == 0;
     return {.keeps_crc = attributes, .metadata_of = nullptr};
   }
 
@@ -87,8 +88,8 @@ std::unique_ptr<ObjectStoreHarness> MakeDirectoryWithoutRing() {
 
 // tmpfs: no O_DIRECT, and before Linux 6.6 no extended attributes.
 std::unique_ptr<ObjectStoreHarness> MakeDirectoryInMemory() {
-  return std::make_unique<DirectoryHarness>(std::make_unique<TempDir>("/dev/shm"),
-                                            IoEngineOptions());
+  return std::make_unique<DirectoryHarness>(
+      std::make_unique<TempDir>("/dev/shm"), IoEngineOptions());
 }
 
 INSTANTIATE_TEST_SUITE_P(Memory, ObjectStoreContract,

@@ -26,7 +26,8 @@ struct OpenObject {
 // shared_ptr: a reader goes on with a file that was dropped from the cache.
 using OpenObjectPtr = std::shared_ptr<const OpenObject>;
 
-// Keeps the `files_max` most recently used. Thread-safe; does no I/O but closing.
+// Keeps the `files_max` most recently used. Thread-safe; does no I/O but
+// closing.
 class OpenFileCache {
  public:
   explicit OpenFileCache(size_t files_max) : files_max_(files_max) {}

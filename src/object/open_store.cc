@@ -10,8 +10,8 @@
 
 namespace cairn {
 
-// What follows "file://" is the path, byte for byte: nothing is decoded, so that
-// "file://$PWD/core" is right in every directory.
+// What follows "file://" is the path, byte for byte: nothing is decoded, so
+// that "file://$PWD/core" is right in every directory.
 absl::StatusOr<std::unique_ptr<ObjectStore>> OpenStore(std::string_view url,
                                                        IoEngine* engine,
                                                        bool create) {

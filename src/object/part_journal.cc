@@ -53,7 +53,8 @@ std::map<int, JournalPart> ParseJournal(std::string_view text) {
   std::map<int, JournalPart> parts;
   while (true) {
     const size_t end = text.find('\n');
-    if (end == std::string_view::npos) return parts;  // A last line without end is torn.
+    if (end == std::string_view::npos)
+      return parts;  // A last line without end is torn.
     int number = 0;
     JournalPart part;
     if (ParseLine(text.substr(0, end), &number, &part)) {

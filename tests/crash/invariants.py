@@ -84,6 +84,7 @@ class Judge:
         self._on_core: dict[Content, str] = {}  # Generation.
         self._on_accelerator: dict[Content, str] = {}
         self._named: set[str] = set()  # Keys.
+        self._twice: list[str] = []
         self._marks: dict[str, list[tiers.Mark]] = {}
 
     def problems(self, step: Step, swept: bool = False) -> list[str]:
@@ -101,6 +102,9 @@ class Judge:
             self._check_marks(path, step, on_core.get(path, []))
             self._check_place(path, step)
         self._check_nothing_else(step)
+        # A commit that is killed before it is recorded is made anew.
+        if step.done and self._twice:
+            self._say(f"two manifests for {self._twice}")
         for tier in (self.accelerator, self.core):
             if not (tier / ".cairn/tier.json").is_file():
                 self._say(f"{tier} has no tier.json")
@@ -119,19 +123,19 @@ class Judge:
 
     def _read_manifests(self) -> None:
         self._on_core, self._on_accelerator = {}, {}
-        self._named = set()
+        self._named, self._twice = set(), []
         for file, manifest in tiers.manifests(self.core):
             content = self._content_of(file, manifest)
             if content is not None:
                 if content in self._on_core:
-                    self._say(f"two manifests on the core tier for {content}")
+                    self._twice.append(f"{content} on the core tier")
                 self._on_core[content] = manifest.generation
                 self._check_archived(content, manifest)
         for file, manifest in tiers.manifests(self.accelerator):
             content = self._content_of(file, manifest)
             if content is not None:
                 if content in self._on_accelerator:
-                    self._say(f"two manifests on the accelerator: {content}")
+                    self._twice.append(f"{content} on the accelerator tier")
                 self._on_accelerator[content] = manifest.generation
 
     def _content_of(
@@ -325,14 +329,11 @@ class Judge:
         for key in self._objects():
             if key not in self._named:
                 self._say(f"object {key!r} is left, and no manifest names it")
-        left = list((self.core / ".cairn-store/uploads").glob("*"))
+        left = list((self.core / ".cairn-store/uploads").glob("*/info"))
         left += (self.accelerator / ".cairn/staging").glob("*")
-        left += [
-            file
-            for tier in (self.accelerator, self.core)
-            for file in tiers.files_below(tier / ".cairn")
-            if file.name.startswith(".tmp-")
-        ]
+        for file in tiers.files_below(self.accelerator / ".cairn"):
+            if file.name.startswith(".tmp-"):
+                left.append(file)
         for file in left:
             self._say(f"{file} is left")
 

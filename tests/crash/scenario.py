@@ -9,6 +9,7 @@ kills.
 from __future__ import annotations
 
 import dataclasses
+import os
 import pathlib
 import shutil
 from collections.abc import Callable
@@ -381,6 +382,11 @@ def _housekeeping(k: Contents) -> list[Verb]:
         world.cairn(("export", k.f1.path), "export.after_part:2")
         k.f1.remove(world.accelerator)
         world.cairn(("scan",), "")
+        # What was being written when an earlier verb was killed is old by now.
+        ours = world.accelerator / ".cairn"
+        (ours / "manifests/.tmp-left").touch()
+        for file in ours.rglob(".tmp-*"):
+            os.utime(file, (0, 0))
 
     return [
         Verb(("rebuild",), user=forget),
