@@ -184,10 +184,7 @@ absl::Status Scanner::CommitNew() {
     for (const NewFind& find : OrderOfAdoption(std::move(finds), &warning)) {
       const Finding& finding = found_[find.index];
       const std::string path = JoinPath(finding.run, finding.name);
-      absl::StatusOr<Lock> lock =
-          Lock::OfCheckpoint(context_.options.state_dir, path, "scan");
-      absl::StatusOr<CheckpointRecord> record = lock.status();
-      if (lock.ok()) record = CommitFinding(context_, finding, "scan", {});
+      absl::StatusOr<CheckpointRecord> record = CommitFound(finding, path);
       if (!record.ok()) {
         // It vanished or changed under our eyes, or another process has it; the
         // next scan looks again.
@@ -210,6 +207,14 @@ absl::Status Scanner::CommitNew() {
     if (!warning.empty()) context_.observer->OnNotice(warning);
   }
   return absl::OkStatus();
+}
+
+absl::StatusOr<CheckpointRecord> Scanner::CommitFound(const Finding& finding,
+                                                      const std::string& path) {
+  CAIRN_ASSIGN_OR_RETURN(
+      const Lock lock,
+      Lock::OfCheckpoint(context_.options.state_dir, path, "scan"));
+  return CommitFinding(context_, finding, "scan", {});
 }
 
 void Scanner::Note(const CheckpointRecord& record, Outcome::Kind kind,

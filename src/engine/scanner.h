@@ -60,6 +60,8 @@ class Scanner {
   absl::Status TakeFinding(Finding finding);
   absl::Status Disappeared(const CheckpointRecord& record);
   absl::Status CommitNew();
+  absl::StatusOr<CheckpointRecord> CommitFound(const Finding& finding,
+                                               const std::string& path);
   void Note(const CheckpointRecord& record, Outcome::Kind kind,
             std::string message);
   void Count(const std::vector<LiveNode>& live);
