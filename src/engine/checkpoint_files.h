@@ -126,6 +126,11 @@ absl::Status WriteMark(Context& context, std::string_view checkpoint_path,
 absl::StatusOr<std::vector<Mark>> ReadMarks(Context& context,
                                             std::string_view checkpoint_path);
 
+// The record with pins, holds and releases as the tiers' marks say now. For whoever
+// is about to remove something: the catalog may be behind another process.
+absl::StatusOr<CheckpointRecord> WithMarks(Context& context,
+                                           CheckpointRecord record);
+
 // --- Records -------------------------------------------------------------------
 
 CheckpointShape ShapeOf(const CheckpointRecord& record, const Manifest* manifest);

@@ -173,13 +173,7 @@ absl::Status RecordPresent(Context& context, const Manifest& manifest,
   } else if (!absl::IsNotFound(known.status())) {
     return known.status();
   }
-  const std::string path = manifest.CheckpointPath();
-  CAIRN_ASSIGN_OR_RETURN(const std::vector<Mark> marks,
-                         ReadMarks(context, path));
-  const MarkState state = SummariseMarks(marks, record.generation);
-  record.pinned = state.pinned;
-  record.hold_until_ns = state.hold_until_ns;
-  record.released = state.released;
+  CAIRN_ASSIGN_OR_RETURN(record, WithMarks(context, std::move(record)));
   record.accelerator.manifest = true;
   record.accelerator.present = true;
   CAIRN_RETURN_IF_ERROR(context.catalog->Upsert(record));

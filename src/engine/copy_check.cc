@@ -239,7 +239,13 @@ absl::StatusOr<CopyCheck> CheckCopy(Context& context, RootTreeView& view,
                         .name = record.name,
                         .is_directory = record.is_directory,
                         .files = {}};
+  std::vector<FileFingerprint> known;
   if (!record.is_directory) {
+    CAIRN_ASSIGN_OR_RETURN(known,
+                           context.catalog->GetFingerprints(record.generation));
+    for (const FileFingerprint& file : known) shape.files.push_back(file.path);
+  }
+  if (!record.is_directory && known.empty()) {
     manifest = ReadBestManifest(context, record);
     CAIRN_RETURN_IF_ERROR(manifest.status());
     shape = ShapeOf(*manifest);
@@ -264,12 +270,12 @@ absl::StatusOr<CopyCheck> CheckCopy(Context& context, RootTreeView& view,
     }
     if (check.verdict != CopyVerdict::kWriting) return check;
   }
+  if (!manifest.ok()) manifest = ReadBestManifest(context, record);
+  CAIRN_RETURN_IF_ERROR(manifest.status());
   if (record.is_directory) {
-    manifest = ReadBestManifest(context, record);
-    CAIRN_RETURN_IF_ERROR(manifest.status());
+    CAIRN_ASSIGN_OR_RETURN(known,
+                           context.catalog->GetFingerprints(record.generation));
   }
-  CAIRN_ASSIGN_OR_RETURN(const std::vector<FileFingerprint> known,
-                         context.catalog->GetFingerprints(record.generation));
   CAIRN_ASSIGN_OR_RETURN(const Differences differences,
                          Compare(context, *manifest, check.live, known));
   check.bytes_read = differences.bytes_read;

@@ -147,11 +147,11 @@ absl::StatusOr<Outcome> Exporter::TryExport(const CheckpointRecord& selected) {
   context_.observer->OnFinish();
   CAIRN_RETURN_IF_ERROR(archived);
 
-  CheckpointRecord done = RecordOf(manifest);
-  done.accelerator = record.accelerator;
-  done.released = record.released;
-  done.pinned = record.pinned;
-  done.hold_until_ns = record.hold_until_ns;
+  // Marks may have come meanwhile, from other processes.
+  CheckpointRecord archived_record = RecordOf(manifest);
+  archived_record.accelerator = record.accelerator;
+  CAIRN_ASSIGN_OR_RETURN(CheckpointRecord done,
+                         WithMarks(context_, std::move(archived_record)));
   done.core.manifest = true;
   done.core.present = true;
   done.core.verified_ns = context_.NowNs();

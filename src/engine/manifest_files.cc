@@ -208,4 +208,16 @@ absl::StatusOr<std::vector<Mark>> ReadMarks(Context& context,
   return marks;
 }
 
+absl::StatusOr<CheckpointRecord> WithMarks(Context& context,
+                                           CheckpointRecord record) {
+  CAIRN_ASSIGN_OR_RETURN(
+      const std::vector<Mark> marks,
+      ReadMarks(context, JoinPath(record.run, record.name)));
+  const MarkState state = SummariseMarks(marks, record.generation);
+  record.pinned = state.pinned;
+  record.hold_until_ns = state.hold_until_ns;
+  record.released = state.released;
+  return record;
+}
+
 }  // namespace cairn

@@ -293,8 +293,10 @@ absl::StatusOr<Outcome> TryRelease(Context& context,
   CAIRN_ASSIGN_OR_RETURN(
       const Lock lock,
       Lock::OfCheckpoint(context.options.state_dir, path, "release"));
-  CAIRN_ASSIGN_OR_RETURN(const CheckpointRecord record,
+  CAIRN_ASSIGN_OR_RETURN(CheckpointRecord known,
                          context.catalog->Get(selected.generation));
+  CAIRN_ASSIGN_OR_RETURN(const CheckpointRecord record,
+                         WithMarks(context, std::move(known)));
   if (!record.accelerator.present && record.released) {
     return OutcomeOf(record, Outcome::Kind::kNothingToDo, "already released");
   }

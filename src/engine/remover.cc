@@ -131,8 +131,10 @@ absl::StatusOr<Outcome> TryRemove(Context& context,
   CAIRN_ASSIGN_OR_RETURN(
       const Lock lock,
       Lock::OfCheckpoint(context.options.state_dir, path, "remove"));
-  CAIRN_ASSIGN_OR_RETURN(const CheckpointRecord record,
+  CAIRN_ASSIGN_OR_RETURN(CheckpointRecord known,
                          context.catalog->Get(selected.generation));
+  CAIRN_ASSIGN_OR_RETURN(const CheckpointRecord record,
+                         WithMarks(context, std::move(known)));
   if (!record.core.manifest) {
     return OutcomeOf(record, Outcome::Kind::kNothingToDo, "not archived");
   }

@@ -116,7 +116,14 @@ absl::Status Scanner::TakeFinding(Finding finding) {
 }
 
 absl::Status Scanner::VisitKnown(const CheckpointRecord& record) {
-  CAIRN_ASSIGN_OR_RETURN(CopyCheck check, CheckCopy(context_, view_, record));
+  absl::StatusOr<CopyCheck> looked = CheckCopy(context_, view_, record);
+  if (absl::IsDataLoss(looked.status()) || absl::IsNotFound(looked.status())) {
+    // Its own records are damaged; that must not hide all the others.
+    Note(record, Outcome::Kind::kDamaged, Message(looked.status()));
+    return absl::OkStatus();
+  }
+  CAIRN_RETURN_IF_ERROR(looked.status());
+  CopyCheck check = *std::move(looked);
   const std::string base = record.is_directory
                                ? JoinPath(record.run, record.name)
                                : record.run;
