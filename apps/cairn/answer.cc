@@ -38,9 +38,11 @@ struct Totals {
 
 std::string TotalsLine(const Totals& totals, const BatchReport& report,
                        const BatchWords& words, absl::Duration elapsed) {
-  std::string line =
-      fmt::format("{} {}", report.dry_run ? words.would_do : words.done,
-                  Count(totals.done, "checkpoint"));
+  std::string line = "nothing to do";
+  if (totals.done + totals.trouble > 0) {
+    line = fmt::format("{} {}", report.dry_run ? words.would_do : words.done,
+                       Count(totals.done, "checkpoint"));
+  }
   if (totals.done > 0) {
     line += fmt::format(", {}", FormatBytesBoth(totals.bytes));
   }

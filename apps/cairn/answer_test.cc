@@ -113,6 +113,14 @@ TEST(AnswerTest, WithAllWhatNeedsNothingIsOnlyCounted) {
   EXPECT_THAT(said.out, HasSubstr("1 archived already; nothing was changed"));
 }
 
+TEST(AnswerTest, NothingToDoIsSaid) {
+  BatchReport report;
+  report.outcomes = {OutcomeOf("a/3", Outcome::Kind::kNothingToDo, "")};
+  EXPECT_EQ(SaidOf(report, Asked::kEverything).out,
+            "nothing to do; 1 archived already\n");
+  EXPECT_EQ(SaidOf(report, Asked::kNamed).code, ExitCode::kNothing);
+}
+
 TEST(AnswerTest, ANameThatMatchesNothingIsSaid) {
   const Said said = SaidOf(BatchReport(), Asked::kNamed);
   EXPECT_EQ(said.code, ExitCode::kNothing);

@@ -71,11 +71,21 @@ std::string Indented(std::string_view text) {
   return out;
 }
 
+// CLI11 ends each group with an empty line and begins it with one.
+std::string Tight(std::string text) {
+  while (true) {
+    const size_t gap = text.find("\n\n\n");
+    if (gap == std::string::npos) return text;
+    text.erase(gap, 1);
+  }
+}
+
 // The pages of --help.
 class HelpFormatter final : public CLI::Formatter {
  public:
   explicit HelpFormatter(const std::vector<std::unique_ptr<Verb>>& verbs) {
     column_width(kHelpColumn);
+    label("Positionals", "Arguments");
     for (const auto& verb : verbs) helps_.push_back(&verb->help());
   }
 
@@ -110,13 +120,14 @@ class HelpFormatter final : public CLI::Formatter {
                                    help.name, help.summary, help.name);
     for (const CLI::Option* option : app.get_options(
              [](const CLI::Option* one) { return one->get_positional(); })) {
-      page += option->get_required()
-                  ? fmt::format(" {}", option->get_name(true))
-                  : fmt::format(" [{}]", make_option_name(option, true));
+      page += fmt::format(" {}{}{}{}", option->get_required() ? "" : "[",
+                          option->get_name(true),
+                          option->get_items_expected_max() > 1 ? "..." : "",
+                          option->get_required() ? "" : "]");
     }
     page += fmt::format("\n\n{}\n", help.description);
     page += make_positionals(&app);
-    page += make_groups(&app, mode);
+    page += Tight(make_groups(&app, mode));
     page += fmt::format("\nExamples:\n{}\n\n", Indented(help.examples));
     page += kExitCodes;
     if (!help.exit_codes.empty()) {
@@ -250,7 +261,7 @@ int Run(std::vector<std::string> arguments) {
   CLI::App app("", "cairn");
   app.formatter(std::make_shared<HelpFormatter>(verbs));
   app.require_subcommand(1);
-  app.set_version_flag("--version", "cairn " CAIRN_VERSION)
+  app.set_version_flag("--version", "cairn " CAIRN_VERSION, "Show the version")
       ->group("Global options");
   AddGlobalFlags(&app, &flags);
   std::map<const CLI::App*, Verb*> verb_of;

@@ -21,7 +21,9 @@ namespace {
 
 std::string Quoted(const std::string& text) {
   std::ostringstream out;
-  out << toml::value<std::string>(text);
+  const toml::value<std::string> value(text);
+  // Without flags it is always "...", with what needs it escaped.
+  out << toml::default_formatter(value, toml::format_flags::none);
   return out.str();
 }
 

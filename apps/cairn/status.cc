@@ -93,7 +93,7 @@ class StatusVerb final : public Verb {
         table.Add({EscapeForDisplay(candidate.path), candidate.verdict,
                    candidate.reason});
       }
-      session.Print(fmt::format("\nNo checkpoints yet:\n{}", table.Text()));
+      session.Print(fmt::format("\nNot taken:\n{}", table.Text()));
     }
     if (!report.failures.empty()) {
       Table table({"TIME", "VERB", "PATH", "WHAT"});

@@ -68,6 +68,8 @@ class SweepVerb final : public Verb {
       session.Print(JsonOf(report));
     } else {
       if (!table.empty()) session.Account(table.Text());
+      if (report.items.empty()) session.Account("nothing to clear away\n");
+      if (report.items.empty()) return ExitCode::kDone;
       session.Account(fmt::format(
           "{} {}, {}{}\n", report.dry_run ? "would remove" : "removed",
           Count(removed, "thing"), FormatBytesBoth(bytes),

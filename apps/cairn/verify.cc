@@ -68,7 +68,7 @@ class VerifyVerb final : public Verb {
       session.Problem("there is no copy to verify under that name");
       return code;
     }
-    PrintOutcomes(session, report);
+    PrintOutcomes(session, report, options_.quick);
     return code;
   }
 
@@ -76,7 +76,7 @@ class VerifyVerb final : public Verb {
   // At most so many bad spots of one copy: a zero-filled file has thousands.
   static constexpr size_t kDamagesShownMax = 20;
 
-  static void PrintOutcomes(Session& session, const VerifyReport& report) {
+  static void PrintOutcomes(Session& session, const VerifyReport& report, bool quick) {
     Table table({"PATH", "TIER", "RESULT", ">SIZE", "REMARK"});
     uint64_t good = 0;
     uint64_t bytes_read = 0;
@@ -98,11 +98,14 @@ class VerifyVerb final : public Verb {
       if (!outcome.good) PrintTrouble(session, outcome);
     }
     const size_t copies = report.outcomes.size();
-    session.Account(fmt::format("{} of {} {} good; {} read in {}, {}\n", good,
-                                copies, copies == 1 ? "copy" : "copies",
-                                FormatBytesBoth(bytes_read),
-                                cairn::FormatDuration(session.elapsed()),
-                                FormatRate(bytes_read, session.elapsed())));
+    std::string read = "content not read";
+    if (!quick) {
+      read = fmt::format("{} read in {}, {}", FormatBytesBoth(bytes_read),
+                         cairn::FormatDuration(session.elapsed()),
+                         FormatRate(bytes_read, session.elapsed()));
+    }
+    session.Account(fmt::format("{} of {} {} good; {}\n", good, copies,
+                                copies == 1 ? "copy" : "copies", read));
   }
 
   static void PrintTrouble(Session& session, const VerifyOutcome& outcome) {

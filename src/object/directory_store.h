@@ -13,9 +13,9 @@
 // loser's whole content before it is taken back.) Readers look at the natural
 // place first.
 //
-// Files that others put below <root> are objects like ours; symlinks, FIFOs and
-// devices never are: they are not followed, not listed, and kFailedPrecondition
-// when named. A file in whose path is longer than a key is none either.
+// Files that others put below <root> are objects like ours, unless their path
+// is longer than a key. Symlinks, FIFOs and devices never are: they are not
+// followed, not listed, and kFailedPrecondition when named.
 //
 // Durability. A Put without `barrier` may lose its content in a crash of the
 // machine and still leave its name; a committed upload has its content on

@@ -25,12 +25,14 @@
 
 namespace cairn {
 
-inline constexpr size_t kKeyBytesMax = 1024;  // S3: 1,024 bytes; Azure: 1,024 characters.
+inline constexpr size_t kKeyBytesMax =
+    1024;  // S3: 1,024 bytes; Azure: 1,024 characters.
 
 struct PartInfo {
   int number = 0;  // From 1.
   uint64_t size_bytes = 0;
-  std::optional<uint64_t> crc64_nvme = std::nullopt;  // Where the service tells.
+  std::optional<uint64_t> crc64_nvme =
+      std::nullopt;  // Where the service tells.
 };
 
 struct UploadInfo {
@@ -41,15 +43,16 @@ struct UploadInfo {
 struct ObjectInfo {
   std::string key;
   uint64_t size_bytes = 0;
-  std::optional<uint64_t> crc64_nvme = std::nullopt;  // Of the whole content, where kept.
+  std::optional<uint64_t> crc64_nvme =
+      std::nullopt;  // Of the whole content, where kept.
 };
 
 using ObjectMetadata = std::vector<std::pair<std::string, std::string>>;
 
 struct PutOptions {
   ObjectMetadata metadata = {};
-  // Of the content; a store that checks refuses other content with kDataLoss and
-  // stores nothing.
+  // Of the content; a store that checks refuses other content with kDataLoss
+  // and stores nothing.
   std::optional<uint64_t> crc64_nvme = std::nullopt;
   // Every object that this ObjectStore has stored before is durable before this
   // one becomes visible, and this one is durable when Put returns. Without it a
@@ -61,7 +64,8 @@ struct PutOptions {
 struct UploadOptions {
   ObjectMetadata metadata = {};
   uint64_t size_bytes = 0;  // > 0.
-  uint64_t part_bytes = 0;  // > 0, a multiple of 1 MiB; every part but the last.
+  uint64_t part_bytes =
+      0;  // > 0, a multiple of 1 MiB; every part but the last.
 };
 
 // Content too large for one Put, sent as parts in any order and from several
@@ -72,11 +76,11 @@ class Upload {
   virtual ~Upload() = default;
 
   // The memory behind `content` is writable and ends on the next multiple of
-  // 4,096 bytes, of which the store may scribble on what follows `content`; it is
-  // aligned to 4,096. (A BufferPool's buffers are.) That saves a copy for stores
-  // that write to disks. Sending a part again replaces it. The part's content is
-  // checked against `crc64_nvme` by the store itself: by the service, or by
-  // reading it back; kDataLoss if it differs.
+  // 4,096 bytes, of which the store may scribble on what follows `content`; it
+  // is aligned to 4,096. (A BufferPool's buffers are.) That saves a copy for
+  // stores that write to disks. Sending a part again replaces it. The part's
+  // content is checked against `crc64_nvme` by the store itself: by the
+  // service, or by reading it back; kDataLoss if it differs.
   virtual absl::Status AddPart(int number, MutableByteView content,
                                uint64_t crc64_nvme) = 0;
 
@@ -110,9 +114,9 @@ class ObjectStore {
   // kNotFound: no such key (nor is there ever a "directory").
   virtual absl::StatusOr<ObjectInfo> Stat(std::string_view key) = 0;
 
-  // Calls `visit` on this thread for each key under `prefix` (a prefix of bytes,
-  // not of components), in byte order of the keys. Stops at the first status that
-  // is not OK, and returns it. An incomplete listing is never OK.
+  // Calls `visit` on this thread for each key under `prefix` (a prefix of
+  // bytes, not of components), in byte order of the keys. Stops at the first
+  // status that is not OK, and returns it. An incomplete listing is never OK.
   using Visitor = absl::FunctionRef<absl::Status(const ObjectInfo&)>;
   virtual absl::Status List(std::string_view prefix, Visitor visit) = 0;
 

@@ -310,22 +310,21 @@ def single_file(pool: Pool, path: str, label: str, size: int) -> Content:
     return pool.seal(path, label, folder, (name,))
 
 
-def shards(
-    pool: Pool, run: str, stem: str, label: str, sizes: list[int]
+def several_files(
+    pool: Pool, path: str, label: str, sizes: list[int]
 ) -> Content:
-    """Several files in a run's directory, and the index that completes them."""
+    """Files of one prefix in a run's directory, as TensorFlow has them; their
+    index comes last."""
     folder = pool.folder_for_next()
-    index = f"{stem}.safetensors.index.json"
-    names, weights = [], {}
-    for i, size in enumerate(sizes):
-        name = f"{stem}-{i + 1:05}-of-{len(sizes):05}.safetensors"
-        data = safetensors({f"w{i}": pool.random_bytes(size)})
-        (folder / name).write_bytes(data)
-        names.append(name)
-        weights[f"w{i}"] = name
-    text = {"metadata": {"total_size": sum(sizes)}, "weight_map": weights}
-    (folder / index).write_text(json.dumps(text))
-    return pool.seal(f"{run}/{index}", label, folder, (*names, index))
+    prefix = path.rpartition("/")[2]
+    names = [
+        f"{prefix}.data-{i:05}-of-{len(sizes):05}" for i in range(len(sizes))
+    ]
+    for name, size in zip(names, sizes, strict=True):
+        (folder / name).write_bytes(pool.random_bytes(size))
+    index = f"{prefix}.index"
+    (folder / index).write_bytes(pool.random_bytes(999) + b"\1")
+    return pool.seal(path, label, folder, (*names, index))
 
 
 def flipped(pool: Pool, content: Content, name: str, at: int) -> Content:

@@ -200,9 +200,8 @@ def make_contents(pool: Pool) -> Contents:
     a300 = directory(
         pool, "modelA/ckpt_300", "first", {"w.bin": 9 * MIB, "log": 100}
     )
-    s20 = checkpoints.shards(
-        pool, "modelS", "m_20", "first", [2 * MIB, 300_000]
-    )
+    several = checkpoints.several_files
+    s20 = several(pool, "modelS/m-20", "first", [2 * MIB, 300_000])
     shard = s20.names[0]
     return Contents(
         a100=checkpoints.everything(pool, "modelA/ckpt_100", "first"),
@@ -228,9 +227,7 @@ def make_contents(pool: Pool) -> Contents:
         f1=directory(
             pool, "modelF/ckpt_1", "first", {"w.bin": 17 * MIB, "x.bin": 9}
         ),
-        s10=checkpoints.shards(
-            pool, "modelS", "m_10", "first", [9 * MIB, 500_000]
-        ),
+        s10=several(pool, "modelS/m-10", "first", [9 * MIB, 500_000]),
         s20=s20,
         s20_rotten=checkpoints.flipped(pool, s20, shard, 1 * MIB),
     )

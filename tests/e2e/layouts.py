@@ -271,7 +271,7 @@ def build_huggingface(run: pathlib.Path) -> None:
     # is no UTF-8, a directory with nothing in it.
     (folder / "tokenizer.json").symlink_to("../shared/tokenizer.json")
     (folder / "dangling").symlink_to("nowhere")
-    (folder / "added_tokens.json").touch()
+    (folder / "merges.txt").touch()
     (folder / "run.sh").write_text("#!/bin/sh\n")
     (folder / "run.sh").chmod(0o750)
     with open(os.fsencode(folder) + b"/notes-\xff%41.txt", "wb") as file:
