@@ -19,18 +19,15 @@ constexpr VerbHelp kHelp = {
     .group = "Verbs on one checkpoint",
     .summary = "commit, on your word, what no rule takes for complete",
     .description =
-        "Commits PATH as a checkpoint although no rule recognises it, or "
-        "although the\n"
-        "rule that does sees no completion marker. From then on it is kept, "
-        "exported,\n"
-        "verified and restored like any other. Files that are structurally "
-        "damaged are\n"
-        "still refused, unless --force says to keep them as they are.",
+        "Commits PATH as a checkpoint although no rule recognises it, or\n"
+        "although the rule that does sees no completion marker. From then on\n"
+        "it is kept, exported, verified and restored like any other. Files\n"
+        "that are structurally damaged are still refused, unless --force\n"
+        "says to keep them as they are.",
     .examples =
         "cairn adopt modelA/best --step 1000\n"
         "cairn adopt old-runs/final --label origin=cluster7\n"
-        "cairn adopt modelA/checkpoint-900 --force     # keep it, damaged as "
-        "it is",
+        "cairn adopt modelA/checkpoint-900 --force   # damaged as it is",
     .exit_codes = "",
 };
 

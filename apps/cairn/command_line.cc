@@ -24,40 +24,36 @@ namespace cairn {
 namespace {
 
 constexpr std::string_view kAbout =
-    "The tiered checkpoint store for AI training: checkpoints are written at "
-    "the\n"
-    "speed of the fastest disk (the accelerator tier), kept as long as the\n"
-    "cheapest storage (the core tier), checked at every step between, and back "
-    "in\n"
-    "the trainer's hands in one call after a failure.";
+    "The tiered checkpoint store for AI training: checkpoints are written\n"
+    "at the speed of the fastest disk (the accelerator tier), kept as long\n"
+    "as the cheapest storage (the core tier), checked at every step\n"
+    "between, and back in the trainer's hands in one call after a failure.";
 
 constexpr std::string_view kFirstSteps =
     "An everyday session:\n"
     "  cairn init --accelerator ./acc --core file://$PWD/core\n"
-    "  cairn scan                  # what is there, complete or not, and why\n"
-    "  cairn export --all          # copy to the core tier what is not there "
-    "yet\n"
-    "  cairn latest modelA         # the path of the newest good checkpoint\n"
+    "  cairn scan            # what is there, complete or not, and why\n"
+    "  cairn export --all    # copy to the core tier what is not there yet\n"
+    "  cairn latest modelA   # the path of the newest good checkpoint\n"
     "  cairn restore modelA/checkpoint-1000\n"
     "  cairn verify modelA/checkpoint-1000 --tier core\n";
 
 constexpr std::string_view kNames =
-    "Checkpoints are named RUN/NAME, as their directories below the "
-    "accelerator\n"
-    "tier; paths of files on it are understood too. Bytes that cannot be "
-    "printed\n"
-    "are shown, and may be written, as %XX.\n";
+    "Checkpoints are named RUN/NAME, as their directories below the\n"
+    "accelerator tier; paths of files on it are understood too. Bytes that\n"
+    "cannot be printed are shown, and may be written, as %XX.\n";
 
 constexpr std::string_view kConfiguration =
-    "The configuration is the file given by --config, else ./cairn.toml, else\n"
-    "$CAIRN_CONFIG, else /etc/cairn/cairn.toml. CAIRN_ACCELERATOR, "
-    "CAIRN_CORE,\n"
-    "CAIRN_STATE_DIR, CAIRN_EXPORT_MAX_RATE and CAIRN_THREADS outrank it.\n";
+    "The configuration is the file given by --config, else ./cairn.toml,\n"
+    "else $CAIRN_CONFIG, else /etc/cairn/cairn.toml. CAIRN_ACCELERATOR,\n"
+    "CAIRN_CORE, CAIRN_STATE_DIR, CAIRN_EXPORT_MAX_RATE and CAIRN_THREADS\n"
+    "outrank it.\n";
 
 constexpr std::string_view kExitCodes =
     "Exit codes:\n"
     "  0 done   1 failed   2 wrong usage or configuration\n"
-    "  3 data damaged or lost   4 nothing to do where something was asked for\n"
+    "  3 data damaged or lost\n"
+    "  4 nothing to do where something was asked for\n"
     "  5 partly done\n";
 
 constexpr int kHelpColumn = 30;
@@ -131,7 +127,7 @@ class HelpFormatter final : public CLI::Formatter {
     page += fmt::format("\nExamples:\n{}\n\n", Indented(help.examples));
     page += kExitCodes;
     if (!help.exit_codes.empty()) {
-      page += fmt::format("{}\n", Indented(help.exit_codes));
+      page += fmt::format("Here:\n{}\n", Indented(help.exit_codes));
     }
     return page;
   }

@@ -19,18 +19,14 @@ constexpr VerbHelp kHelp = {
     .group = "Verbs on one checkpoint",
     .summary = "commit one checkpoint now, without a scan",
     .description =
-        "Commits the checkpoint at PATH if its framework's rule says that it "
-        "is\n"
-        "complete and its files check out. A training script can call this "
-        "right after\n"
-        "its save, with the labels that make up the checkpoint's lineage. What "
-        "is not\n"
-        "complete is refused, with the reason; `cairn adopt` takes it on your "
-        "word.",
+        "Commits the checkpoint at PATH if its framework's rule says that it\n"
+        "is complete and its files check out. A training script can call\n"
+        "this right after its save, with the labels that make up the\n"
+        "checkpoint's lineage. What is not complete is refused, with the\n"
+        "reason; `cairn adopt` takes it on your word.",
     .examples =
         "cairn commit modelA/checkpoint-1000\n"
-        "cairn commit modelA/checkpoint-1000 --label commit=$(git rev-parse "
-        "HEAD)",
+        "cairn commit modelA/step-5 --label commit=$(git rev-parse HEAD)",
     .exit_codes = "1: not complete, or no checkpoint by any rule",
 };
 

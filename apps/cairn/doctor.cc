@@ -19,13 +19,11 @@ constexpr VerbHelp kHelp = {
     .group = "Everyday verbs",
     .summary = "check the machine, the tiers and the configuration",
     .description =
-        "Looks at what cairn depends on: the file systems of both tiers and "
-        "what they\n"
-        "can do, io_uring and O_DIRECT, limits of memory and open files, free "
-        "space,\n"
-        "and the identities of the tiers. Says what is missing, what follows "
-        "from it\n"
-        "and what to do. Works also when no other verb does.",
+        "Looks at what cairn depends on: the file systems of both tiers and\n"
+        "what they can do, io_uring and O_DIRECT, limits of memory and open\n"
+        "files, free space, and the identities of the tiers. Says what is\n"
+        "missing, what follows from it and what to do. Works also when no\n"
+        "other verb does.",
     .examples =
         "cairn doctor\n"
         "cairn doctor --json | jq '.items[] | select(.level==\"bad\")'",

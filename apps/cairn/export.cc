@@ -19,27 +19,22 @@ constexpr VerbHelp kHelp = {
     .group = "Everyday verbs",
     .summary = "copy checkpoints to the core tier",
     .description =
-        "Copies committed checkpoints from the accelerator tier to the core "
-        "tier,\n"
-        "newest first, and verifies each before its manifest makes it archived "
-        "there.\n"
-        "PATH names a checkpoint, a run or a prefix of runs. --all takes every "
-        "run\n"
-        "that [export] prefixes in cairn.toml lets in.\n"
+        "Copies committed checkpoints from the accelerator tier to the core\n"
+        "tier, newest first, and verifies each before its manifest makes it\n"
+        "archived there. PATH names a checkpoint, a run or a prefix of runs.\n"
+        "--all takes every run that [export] prefixes in cairn.toml lets in.\n"
         "\n"
-        "Interrupt it whenever you like: the same command goes on where it "
-        "stopped,\n"
-        "and copies nothing again that was safely copied. Nothing is removed "
-        "from the\n"
-        "accelerator tier; `cairn release` does that.",
+        "Interrupt it whenever you like: the same command goes on where it\n"
+        "stopped, and copies nothing again that was safely copied. Nothing\n"
+        "is removed from the accelerator tier; `cairn release` does that.",
     .examples =
         "cairn export --all\n"
         "cairn export modelA/checkpoint-1000\n"
         "cairn export modelA --max-rate 2GB/s\n"
         "cairn export --all --dry-run",
     .exit_codes =
-        "4: all that was named is archived already   5: some could not be "
-        "exported",
+        "4: all that was named is archived already\n"
+        "5: some could not be exported",
 };
 
 class ExportVerb final : public Verb {

@@ -34,24 +34,19 @@ constexpr VerbHelp kHelp = {
     .summary = "set up the two tiers and write cairn.toml",
     .description =
         "Gives both tiers an identity, makes the state directory with the\n"
-        "catalog, and writes ./cairn.toml (or the file that --config names) "
-        "with\n"
-        "absolute paths. Directories are made where they are missing. Nothing\n"
-        "that is there is changed: a tier that has an identity is joined, and "
-        "a\n"
-        "second run with the same tiers does no harm.\n"
+        "catalog, and writes ./cairn.toml (or the file that --config names)\n"
+        "with absolute paths. Directories are made where they are missing.\n"
+        "Nothing that is there is changed: a tier that has an identity is\n"
+        "joined, and a second run with the same tiers does no harm.\n"
         "\n"
-        "If the accelerator disk was replaced or emptied, cairn refuses to "
-        "work\n"
-        "on it, as an empty directory might be a file system that is not\n"
-        "mounted. --replace-accelerator says that it is the new one.",
+        "If the accelerator disk was replaced or emptied, cairn refuses to\n"
+        "work on it, as an empty directory might be a file system that is\n"
+        "not mounted. --replace-accelerator says that it is the new one.",
     .examples =
         "cairn init --accelerator ./acc --core file://$PWD/core\n"
-        "cairn init --accelerator /lustre/checkpoints --core file:///archive "
-        "\\\n"
+        "cairn init --accelerator /lustre/ckpt --core file:///archive \\\n"
         "    --state-dir /var/lib/cairn\n"
-        "cairn init --replace-accelerator     # a new disk; tiers as in "
-        "cairn.toml",
+        "cairn init --replace-accelerator     # a new disk, the same tiers",
     .exit_codes = "1: another configuration is there already",
 };
 

@@ -20,28 +20,24 @@ constexpr VerbHelp kHelp = {
     .group = "Everyday verbs",
     .summary = "print the path of the newest good checkpoint of a run",
     .description =
-        "Prints one line on standard output: the absolute path to hand to the\n"
-        "framework, as it is, not escaped. The newest checkpoint is the one "
-        "that was\n"
-        "committed last, whatever its name or its times say. Damaged, lost and "
-        "changed\n"
-        "ones are passed over for the next older good one, and standard error "
-        "says so.\n"
+        "Prints one line on standard output: the absolute path to hand to\n"
+        "the framework, as it is, not escaped. The newest checkpoint is the\n"
+        "one that was committed last, whatever its name or its times say.\n"
+        "Damaged, lost and changed ones are passed over for the next older\n"
+        "good one, and standard error says so.\n"
         "\n"
-        "With --restore, a checkpoint that is only on the core tier is brought "
-        "back\n"
-        "first and verified, and the framework's own pointer files (\"latest\" "
-        "and the\n"
-        "like) are written, so that DeepSpeed, Megatron and TensorFlow resume "
-        "unaided.",
+        "With --restore, a checkpoint that is only on the core tier is\n"
+        "brought back first and verified, and the framework's own pointer\n"
+        "files (\"latest\" and the like) are written, so that DeepSpeed,\n"
+        "Megatron and TensorFlow resume unaided.",
     .examples =
         "cairn latest modelA\n"
         "torchrun train.py --resume \"$(cairn latest modelA --restore)\"\n"
         "cairn latest modelA --durability archived --json",
     .exit_codes =
-        "1: the newest good one is on the core tier only, and there is no "
-        "--restore\n"
-        "3: no good copy of any is left   4: the run has no good checkpoint",
+        "1: the newest good one is on the core tier only: give --restore\n"
+        "3: no good copy of any is left\n"
+        "4: the run has no good checkpoint",
 };
 
 class LatestVerb final : public Verb {

@@ -19,22 +19,18 @@ constexpr VerbHelp kHelp = {
     .group = "Everyday verbs",
     .summary = "list checkpoints, where their copies are and their state",
     .description =
-        "Lists the checkpoints of all runs, or of one, in the order in which "
-        "they were\n"
-        "committed. STATE is local (on the accelerator tier only), exporting, "
-        "archived\n"
-        "(on the core tier as well), released (on the core tier only) or "
-        "restoring.\n"
-        "FLAGS are lost (no good copy is known), damaged, dirty (changed since "
-        "it was\n"
-        "committed), pinned, held (pinned for a time) and superseded (a later\n"
-        "generation of the same checkpoint exists).",
+        "Lists the checkpoints of all runs, or of one, by run and newest\n"
+        "first. STATE is local (on the accelerator tier only), exporting,\n"
+        "archived (on the core tier as well), released (on the core tier\n"
+        "only) or restoring. FLAGS are lost (no good copy is known),\n"
+        "damaged, dirty (changed since it was committed), pinned, held\n"
+        "(pinned for a time) and superseded (a later generation of the same\n"
+        "checkpoint exists).",
     .examples =
         "cairn ls\n"
         "cairn ls modelA\n"
         "cairn ls --all-generations\n"
-        "cairn ls --json | jq -r '.checkpoints[] | select(.archived|not) | "
-        ".path'",
+        "cairn ls --json | jq '.checkpoints[] | select(.archived|not)'",
     .exit_codes = "4: the run that was named has no checkpoints",
 };
 

@@ -19,9 +19,9 @@ constexpr VerbHelp kHelp = {
     .group = "Verbs on one checkpoint",
     .summary = "keep a checkpoint on the accelerator tier",
     .description =
-        "A pinned checkpoint is never released. With --for it is a hold that "
-        "ends by\n"
-        "itself. Pins are kept on the tiers, so they outlive the catalog.",
+        "A pinned checkpoint is never released. With --for it is a hold that\n"
+        "ends by itself. Pins are kept on the tiers, so they outlive the\n"
+        "catalog.",
     .examples =
         "cairn pin modelA/checkpoint-1000 --reason \"baseline of the paper\"\n"
         "cairn pin modelA/checkpoint-2000 --for 7d",

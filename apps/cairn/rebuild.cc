@@ -19,19 +19,16 @@ constexpr VerbHelp kHelp = {
     .group = "Care and repair",
     .summary = "make the catalog again from what lies on the tiers",
     .description =
-        "The tiers hold the truth, and the catalog in the state directory is "
-        "an index\n"
-        "of it. This makes the index again from the manifests and marks on "
-        "both tiers:\n"
-        "checkpoints, pins, holds and releases included. Use it after the "
-        "state\n"
-        "directory was lost or damaged. The tiers themselves are not changed.",
+        "The tiers hold the truth, and the catalog in the state directory is\n"
+        "an index of it. This makes the index again from the manifests and\n"
+        "marks on both tiers: checkpoints, pins, holds and releases\n"
+        "included. Use it after the state directory was lost or damaged. The\n"
+        "tiers themselves are not changed.",
     .examples =
         "cairn rebuild\n"
         "rm -rf cairn-state && cairn rebuild && cairn ls",
     .exit_codes =
-        "3: some manifests are damaged; they are named, and all others are "
-        "taken",
+        "3: some manifests are damaged and named; all others are taken",
 };
 
 class RebuildVerb final : public Verb {

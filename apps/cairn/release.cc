@@ -17,22 +17,19 @@ constexpr VerbHelp kHelp = {
     .group = "Everyday verbs",
     .summary = "free the accelerator space of archived checkpoints",
     .description =
-        "Deletes the accelerator copy of checkpoints that are proven to be "
-        "archived:\n"
-        "the content is what was archived, the core copy is verified, nothing "
-        "has the\n"
-        "files open, the checkpoint is not pinned, and it is not the newest "
-        "restorable\n"
-        "one of its run. What a guard keeps is listed with the reason. A "
-        "released\n"
-        "checkpoint comes back with `cairn restore`.",
+        "Deletes the accelerator copy of checkpoints that are proven to be\n"
+        "archived: the content is what was archived, the core copy is\n"
+        "verified, nothing has the files open, the checkpoint is not pinned,\n"
+        "and it is not the newest restorable one of its run. What a guard\n"
+        "keeps is listed with the reason. A released checkpoint comes back\n"
+        "with `cairn restore`.",
     .examples =
         "cairn release --all --dry-run\n"
         "cairn release --all\n"
         "cairn release modelA/checkpoint-1000",
     .exit_codes =
-        "1: a guard keeps what was named   4: it is not on the accelerator "
-        "tier\n"
+        "1: a guard keeps what was named\n"
+        "4: it is not on the accelerator tier\n"
         "5: some were released, some not",
 };
 

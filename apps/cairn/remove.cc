@@ -16,20 +16,19 @@ constexpr VerbHelp kHelp = {
     .group = "Care and repair",
     .summary = "delete checkpoints from the core tier",
     .description =
-        "Deletes the copies of the named checkpoints on the core tier, "
-        "manifest first.\n"
-        "Only what is named is ever deleted, and the only good copy of a "
-        "checkpoint is\n"
-        "kept unless --force says otherwise. To free accelerator space use "
-        "`cairn\n"
-        "release`, which never loses anything.",
+        "Deletes the copies of the named checkpoints on the core tier,\n"
+        "manifest first. Only what is named is ever deleted, and the only\n"
+        "good copy of a checkpoint is kept unless --force says otherwise. To\n"
+        "free accelerator space use `cairn release`, which never loses\n"
+        "anything.",
     .examples =
         "cairn remove --tier core modelA/checkpoint-100 --dry-run\n"
         "cairn remove --tier core modelA/checkpoint-100\n"
         "cairn remove --tier core modelA/best \\\n"
         "    --generation 6f1e0c7a52b94d0e8c3d2f1a0b9e8d7c",
     .exit_codes =
-        "1: a guard keeps what was named   4: it is not on the core tier\n"
+        "1: a guard keeps what was named\n"
+        "4: it is not on the core tier\n"
         "5: some were removed, some not",
 };
 

@@ -18,25 +18,20 @@ constexpr VerbHelp kHelp = {
     .group = "Everyday verbs",
     .summary = "bring a checkpoint back to the accelerator tier",
     .description =
-        "Brings a checkpoint back to where it was on the accelerator tier, "
-        "with names,\n"
-        "content, modes, owners and times, from the closest good copy. Every "
-        "byte is\n"
-        "compared with the recorded digests before the checkpoint appears, and "
-        "it\n"
-        "appears whole or not at all. What is there and unchanged is left "
-        "alone; what\n"
-        "is there and changed is not overwritten unless --force says so. After "
-        "an\n"
-        "interruption the same command goes on where it stopped.\n"
+        "Brings a checkpoint back to where it was on the accelerator tier,\n"
+        "with names, content, modes, owners and times, from the closest good\n"
+        "copy. Every byte is compared with the recorded digests before the\n"
+        "checkpoint appears, and it appears whole or not at all. What is\n"
+        "there and unchanged is left alone; what is there and changed is not\n"
+        "overwritten unless --force says so. After an interruption the same\n"
+        "command goes on where it stopped.\n"
         "\n"
         "Prints the path of what it restored.",
     .examples =
-        "cairn restore modelA/checkpoint-1000\n"
-        "cairn restore modelA/checkpoint-1000 --set-latest   # resume from "
-        "this one\n"
-        "cairn restore modelA/best --generation "
-        "6f1e0c7a52b94d0e8c3d2f1a0b9e8d7c",
+        "cairn restore modelA/step-1000\n"
+        "cairn restore modelA/step-1000 --set-latest   # resume from this\n"
+        "cairn restore modelA/best \\\n"
+        "    --generation 6f1e0c7a52b94d0e8c3d2f1a0b9e8d7c",
     .exit_codes = "3: no good copy is left",
 };
 

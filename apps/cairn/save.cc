@@ -20,13 +20,10 @@ constexpr VerbHelp kHelp = {
     .group = "Verbs on one checkpoint",
     .summary = "copy a directory onto the accelerator tier as a checkpoint",
     .description =
-        "Copies the directory given by --from to PATH on the accelerator tier "
-        "and\n"
-        "commits it as one checkpoint: it appears whole or not at all, and "
-        "every byte\n"
-        "is checked from the copy on. PATH must not be taken. The directory "
-        "itself is\n"
-        "left alone.",
+        "Copies the directory given by --from to PATH on the accelerator\n"
+        "tier and commits it as one checkpoint: it appears whole or not at\n"
+        "all, and every byte is checked from the copy on. PATH must not be\n"
+        "taken. The directory itself is left alone.",
     .examples =
         "cairn save modelA/step-100 --from /tmp/step-100 --step 100\n"
         "cairn save modelA/step-100 --from out --step 100 --label data=v3",

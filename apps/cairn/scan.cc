@@ -22,19 +22,14 @@ constexpr VerbHelp kHelp = {
     .summary = "look at the accelerator tier and commit what is complete",
     .description =
         "Walks the accelerator tier, recognises the checkpoints of all known\n"
-        "frameworks (and of your own rules in cairn.toml), and commits each "
-        "that is\n"
-        "complete: its framework's completion marker is there, no save is in "
-        "progress,\n"
-        "and the files check out structurally. Whatever is not taken is listed "
-        "with\n"
-        "the reason. Known checkpoints are looked at too: changed, rewritten "
-        "or\n"
-        "deleted ones are reported.\n"
+        "frameworks (and of your own rules in cairn.toml), and commits each\n"
+        "that is complete: its framework's completion marker is there, no\n"
+        "save is in progress, and the files check out structurally. Whatever\n"
+        "is not taken is listed with the reason. Known checkpoints are\n"
+        "looked at too: changed, rewritten or deleted ones are reported.\n"
         "\n"
-        "Scan as often as you like: what has not changed costs a look at its "
-        "directory\n"
-        "entries. Nothing is ever changed in the files themselves.",
+        "Scan as often as you like: what has not changed costs a look at its\n"
+        "directory entries. Nothing is ever changed in the files themselves.",
     .examples =
         "cairn scan\n"
         "cairn scan --verbose          # also what belongs to no checkpoint\n"

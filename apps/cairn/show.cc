@@ -21,12 +21,10 @@ constexpr VerbHelp kHelp = {
     .group = "Verbs on one checkpoint",
     .summary = "show everything about one checkpoint",
     .description =
-        "Shows a checkpoint's state and copies, its framework, labels and "
-        "pointer\n"
-        "files, when each copy was last verified, whether it may be released "
-        "(and if\n"
-        "not, why not), its generations, and its files with sizes and object "
-        "keys.",
+        "Shows a checkpoint's state and copies, its framework, labels and\n"
+        "pointer files, when each copy was last verified, whether it may be\n"
+        "released (and if not, why not), its generations, and its files with\n"
+        "sizes and object keys.",
     .examples =
         "cairn show modelA/checkpoint-1000\n"
         "cairn show modelA/checkpoint-1000 --files\n"

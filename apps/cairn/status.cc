@@ -19,13 +19,10 @@ constexpr VerbHelp kHelp = {
     .group = "Everyday verbs",
     .summary = "show how things stand: space, backlog, failures",
     .description =
-        "Shows both tiers, how many checkpoints are in which state, what waits "
-        "to be\n"
-        "exported and since when, what is pinned, damaged or lost, what on "
-        "the\n"
-        "accelerator tier is no checkpoint yet, and the latest failures of "
-        "any\n"
-        "command.",
+        "Shows both tiers, how many checkpoints are in which state, what\n"
+        "waits to be exported and since when, what is pinned, damaged or\n"
+        "lost, what on the accelerator tier is no checkpoint yet, and the\n"
+        "latest failures of any command.",
     .examples =
         "cairn status\n"
         "cairn status --json | jq .unarchived",

@@ -19,15 +19,11 @@ constexpr VerbHelp kHelp = {
     .group = "Care and repair",
     .summary = "clear away what interrupted work left behind",
     .description =
-        "Removes what belongs to no checkpoint: staging directories of saves "
-        "and\n"
-        "restores that were given up, unfinished uploads, and objects whose "
-        "manifest\n"
-        "was removed. What other running commands are working on is left "
-        "alone.\n"
-        "Objects under natural keys that no manifest names may be somebody "
-        "else's:\n"
-        "only --unreferenced takes them.",
+        "Removes what belongs to no checkpoint: staging directories of saves\n"
+        "and restores that were given up, unfinished uploads, and objects\n"
+        "whose manifest was removed. What other running commands are working\n"
+        "on is left alone. Objects under natural keys that no manifest names\n"
+        "may be somebody else's: only --unreferenced takes them.",
     .examples =
         "cairn sweep --dry-run\n"
         "cairn sweep\n"
@@ -66,14 +62,14 @@ class SweepVerb final : public Verb {
     }
     if (session.json()) {
       session.Print(JsonOf(report));
+    } else if (table.empty()) {
+      session.Account("nothing to clear away\n");
     } else {
-      if (!table.empty()) session.Account(table.Text());
-      if (report.items.empty()) session.Account("nothing to clear away\n");
-      if (report.items.empty()) return ExitCode::kDone;
-      session.Account(fmt::format(
-          "{} {}, {}{}\n", report.dry_run ? "would remove" : "removed",
-          Count(removed, "thing"), FormatBytesBoth(bytes),
-          left > 0 ? fmt::format("; {} left", left) : ""));
+      session.Account(
+          fmt::format("{}{} {}, {}{}\n", table.Text(),
+                      report.dry_run ? "would remove" : "removed",
+                      Count(removed, "thing"), FormatBytesBoth(bytes),
+                      left > 0 ? fmt::format("; {} left", left) : ""));
     }
     return left > 0 ? ExitCode::kPartly : ExitCode::kDone;
   }

@@ -17,9 +17,8 @@ constexpr VerbHelp kHelp = {
     .group = "Verbs on one checkpoint",
     .summary = "let a pinned or held checkpoint be released again",
     .description =
-        "Takes pins and holds off a checkpoint. The next `cairn release` takes "
-        "it if\n"
-        "the other guards let it go.",
+        "Takes pins and holds off a checkpoint. The next `cairn release`\n"
+        "takes it if the other guards let it go.",
     .examples = "cairn unpin modelA/checkpoint-1000",
     .exit_codes = "",
 };

@@ -22,15 +22,12 @@ constexpr VerbHelp kHelp = {
     .group = "Everyday verbs",
     .summary = "read checkpoints and compare every byte with its digests",
     .description =
-        "Reads the copies of checkpoints on both tiers (or one) and compares "
-        "them with\n"
-        "the digests of their manifests. Damage is reported with file, offset "
-        "and kind\n"
-        "(corrupt, truncated, missing, zero-filled) and is never repaired: "
-        "`latest`\n"
-        "and `restore` pass damaged copies over from then on. --quick "
-        "compares\n"
-        "presence and sizes alone and says \"content not read\".",
+        "Reads the copies of checkpoints on both tiers (or one) and compares\n"
+        "them with the digests of their manifests. Damage is reported with\n"
+        "file, offset and kind (corrupt, truncated, missing, zero-filled)\n"
+        "and is never repaired: `latest` and `restore` pass damaged copies\n"
+        "over from then on. --quick compares presence and sizes alone and\n"
+        "says \"content not read\".",
     .examples =
         "cairn verify modelA/checkpoint-1000\n"
         "cairn verify modelA/checkpoint-1000 --tier core\n"
@@ -76,7 +73,8 @@ class VerifyVerb final : public Verb {
   // At most so many bad spots of one copy: a zero-filled file has thousands.
   static constexpr size_t kDamagesShownMax = 20;
 
-  static void PrintOutcomes(Session& session, const VerifyReport& report, bool quick) {
+  static void PrintOutcomes(Session& session, const VerifyReport& report,
+                            bool quick) {
     Table table({"PATH", "TIER", "RESULT", ">SIZE", "REMARK"});
     uint64_t good = 0;
     uint64_t bytes_read = 0;

@@ -186,8 +186,8 @@ absl::Status Database::Connect() {
   try {
     session_.open(soci::sqlite3, fmt::format("dbname=\"{}\" timeout={}", path_,
                                              kBusySecondsMax));
-  } catch (const std::exception& error) {
-    return Error("open", error);
+  } catch (const std::exception&) {
+    return CurrentError("open");
   }
   is_open_ = true;
   return absl::OkStatus();
@@ -269,9 +269,9 @@ absl::Status Database::Run(std::string_view action, bool in_transaction,
     must_roll_back = in_transaction && !status.ok();
     if (must_roll_back) RollbackQuietly(session_);
     return status;
-  } catch (const std::exception& error) {
+  } catch (const std::exception&) {
     // First the message: a rollback may replace it.
-    absl::Status status = Error(action, error);
+    absl::Status status = CurrentError(action);
     if (must_roll_back) RollbackQuietly(session_);
     return status;
   }
@@ -287,29 +287,33 @@ absl::Status Database::Close() {
       session_ << "PRAGMA wal_checkpoint(TRUNCATE)", soci::into(busy);
     }
     session_.close();
-  } catch (const std::exception& error) {
-    return Error("close", error);
+  } catch (const std::exception&) {
+    return CurrentError("close");
   }
   return absl::OkStatus();
 }
 
-absl::Status Database::Error(std::string_view action,
-                             const std::exception& error) const {
+// Only while an exception is being handled.
+absl::Status Database::CurrentError(std::string_view action) const {
   absl::StatusCode code = absl::StatusCode::kUnknown;
-  std::string reason = error.what();
+  std::string reason;
   std::string advice;
-  if (const auto* soci = dynamic_cast<const soci::soci_error*>(&error)) {
-    // Without its context, which shows the values of the statement.
-    reason = soci->get_error_message();
-  }
-  if (const auto* sqlite =
-          dynamic_cast<const soci::sqlite3_soci_error*>(&error)) {
+  // The messages are taken without their context, which shows the values of the
+  // statement.
+  try {
+    throw;
+  } catch (const soci::sqlite3_soci_error& error) {
+    reason = error.get_error_message();
     constexpr int kPrimaryCode = 0xFF;
     for (const Meaning& meaning : kMeanings) {
-      if (meaning.code != (sqlite->result() & kPrimaryCode)) continue;
+      if (meaning.code != (error.result() & kPrimaryCode)) continue;
       code = meaning.status;
       advice = fmt::format("; {}", meaning.advice);
     }
+  } catch (const soci::soci_error& error) {
+    reason = error.get_error_message();
+  } catch (const std::exception& error) {
+    reason = error.what();
   }
   return absl::Status(code, fmt::format("cannot {} in catalog {}: {}{}", action,
                                         EscapeName(path_), reason, advice));

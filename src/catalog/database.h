@@ -39,8 +39,7 @@ class Database {
   absl::Status PrepareSchema();
   absl::Status CheckSchema(soci::session& session, bool* is_empty) const;
   absl::Status Run(std::string_view action, bool in_transaction, Body body);
-  absl::Status Error(std::string_view action,
-                     const std::exception& error) const;
+  absl::Status CurrentError(std::string_view action) const;
 
   const std::string path_;
   absl::Mutex mutex_;

@@ -1,3 +1,8 @@
+// DecodeManifest: reads a manifest line by line and believes nothing: every
+// value is checked for its type and range, every node by the rules of
+// docs/format.md against those before it, and all lines by the digest in the
+// last.
+
 #include <array>
 #include <cstddef>
 #include <limits>

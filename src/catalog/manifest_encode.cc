@@ -1,3 +1,7 @@
+// EncodeManifest: checks a manifest by the rules of docs/format.md, then writes
+// it line by line into the compressor, so that only one line is in memory as
+// text.
+
 #include <string>
 #include <utility>
 

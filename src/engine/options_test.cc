@@ -89,6 +89,29 @@ enabled = false
 prefixes = ["modelA", "with%0Anewline", "100%"]
 max_rate = "7.5GB/s"
 
+[scan]
+generic_quiet = "10 min"
+
+[release]
+grace = "0"
+
+[engine]
+threads = 8
+)");
+  ASSERT_OK(options);
+  EXPECT_EQ(options->state_dir, directory_ / "state");
+  EXPECT_EQ(options->accelerator_path, directory_ / "acc");
+  EXPECT_FALSE(options->export_enabled);
+  EXPECT_THAT(options->export_prefixes,
+              ElementsAre("modelA", "with\nnewline", "100%"));
+  EXPECT_EQ(options->export_bytes_per_second_max, 7'500'000'000);
+  EXPECT_EQ(options->generic_quiet, absl::Minutes(10));
+  EXPECT_EQ(options->release_grace, absl::ZeroDuration());
+  EXPECT_EQ(options->threads, 8);
+}
+
+TEST_F(OptionsTest, EveryRuleIsRead) {
+  const absl::StatusOr<Options> options = LoadWithTiers(R"(
 [[retention]]
 tier = "accelerator"
 match = "modelA*"
@@ -112,23 +135,8 @@ pointer_content = "{name}\n"
 name = "theirs"
 directory = 'x'
 quiet = "5 min"
-
-[scan]
-generic_quiet = "10 min"
-
-[release]
-grace = "0"
-
-[engine]
-threads = 8
 )");
   ASSERT_OK(options);
-  EXPECT_EQ(options->state_dir, directory_ / "state");
-  EXPECT_EQ(options->accelerator_path, directory_ / "acc");
-  EXPECT_FALSE(options->export_enabled);
-  EXPECT_THAT(options->export_prefixes,
-              ElementsAre("modelA", "with\nnewline", "100%"));
-  EXPECT_EQ(options->export_bytes_per_second_max, 7'500'000'000);
   ASSERT_EQ(options->retention.size(), 2);
   EXPECT_EQ(options->retention[0].match, "modelA*");
   EXPECT_EQ(options->retention[0].keep_last, 3);
@@ -142,9 +150,6 @@ threads = 8
   EXPECT_THAT(options->frameworks[0].in_progress, ElementsAre("*.tmp"));
   EXPECT_EQ(options->frameworks[0].pointer_content, "{name}\n");
   EXPECT_EQ(options->frameworks[1].quiet, absl::Minutes(5));
-  EXPECT_EQ(options->generic_quiet, absl::Minutes(10));
-  EXPECT_EQ(options->release_grace, absl::ZeroDuration());
-  EXPECT_EQ(options->threads, 8);
 }
 
 TEST_F(OptionsTest, PathsAreTakenFromTheDirectoryOfTheFile) {

@@ -73,20 +73,32 @@ class FileGuard {
       return Refuse(EscapeName(node.path) +
                     " has changed since it was archived");
     }
-    absl::StatusOr<WriteLease> lease =
-        WriteLease::Take(*context_.accelerator, path);
-    if (absl::IsFailedPrecondition(lease.status())) {
-      return Refuse(EscapeName(node.path) + " is open in another process");
+    bool leased = false;
+    {
+      // Given back at once: we could not open the file ourselves against it.
+      const absl::StatusOr<WriteLease> lease =
+          WriteLease::Take(*context_.accelerator, path);
+      if (absl::IsFailedPrecondition(lease.status())) {
+        return Refuse(EscapeName(node.path) + " is open in another process");
+      }
+      leased = lease.ok();
+      if (!leased && !absl::IsUnavailable(lease.status())) {
+        return lease.status();
+      }
     }
-    const bool leased = lease.ok();
-    if (!leased && !absl::IsUnavailable(lease.status())) return lease.status();
     if (!leased) CAIRN_RETURN_IF_ERROR(CheckGrace(node, stat));
     const auto known = known_.find(node.path);
     const bool unchanged = known != known_.end() &&
                            SameFingerprint(known->second, stat) &&
                            Trusted(known->second);
     if (leased && unchanged) return absl::OkStatus();
-    return CompareFile(context_, node, path);
+    CAIRN_RETURN_IF_ERROR(CompareFile(context_, node, path));
+    CAIRN_ASSIGN_OR_RETURN(const NodeStat now,
+                           context_.accelerator->Stat(path));
+    if (!SameFingerprint(ToFingerprint({node.path, stat}, 0), now)) {
+      return Refuse(EscapeName(node.path) + " was written to just now");
+    }
+    return absl::OkStatus();
   }
 
  private:
