@@ -33,7 +33,8 @@ class SilentTestObserver final : public Observer {
   void OnNotice(std::string_view) override {}
 };
 
-// Checkpoints are directories `ckpt-<step>` that are complete once DONE is there.
+// Checkpoints are directories `ckpt-<step>` that are complete once DONE is
+// there.
 class EngineFixture : public testing::Test {
  protected:
   void SetUp() override {

@@ -127,7 +127,7 @@ class HelpFormatter final : public CLI::Formatter {
     page += fmt::format("\nExamples:\n{}\n\n", Indented(help.examples));
     page += kExitCodes;
     if (!help.exit_codes.empty()) {
-      page += fmt::format("Here:\n{}\n", Indented(help.exit_codes));
+      page += fmt::format("For this verb:\n{}\n", Indented(help.exit_codes));
     }
     return page;
   }

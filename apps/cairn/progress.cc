@@ -119,7 +119,7 @@ void Progress::Update(absl::Time now) {
   last_drawn_ = now;
   if (setup_.style == Style::kLines) {
     told_ = true;
-    setup_.write(fmt::format("{}: {}\n", what_, Numbers(", ")));
+    setup_.write(fmt::format("{}: {}\n", what_, Numbers(", ", 1)));
     return;
   }
   drawn_ = true;
@@ -143,11 +143,12 @@ void Progress::Measure(absl::Time now) {
   measured_bytes_ = bytes_;
 }
 
-std::string Progress::Numbers(std::string_view between) const {
+std::string Progress::Numbers(std::string_view between, int width) const {
   std::vector<std::string> parts;
-  const auto percent = [](uint64_t part, uint64_t all) {
+  const auto percent = [width](uint64_t part, uint64_t all) {
     const double share = static_cast<double>(part) / static_cast<double>(all);
-    return fmt::format("{} %", static_cast<int>(std::min(share * 100, 100.0)));
+    return fmt::format("{:{}} %",
+                       static_cast<int>(std::min(share * 100, 100.0)), width);
   };
   if (bytes_all_ > 0) {
     parts.push_back(percent(bytes_, bytes_all_));
@@ -166,15 +167,18 @@ std::string Progress::Numbers(std::string_view between) const {
   }
   if (bytes_all_ > bytes_ && bytes_per_second_ >= 1) {
     const double seconds =
-        static_cast<double>(bytes_all_ - bytes_) / bytes_per_second_;
-    parts.push_back(fmt::format(
-        "{} left", cairn::FormatDuration(absl::Seconds(std::ceil(seconds)))));
+        std::ceil(static_cast<double>(bytes_all_ - bytes_) / bytes_per_second_);
+    // Without a tenth that nobody can promise.
+    parts.push_back(seconds < 60
+                        ? fmt::format("{:.0f} s left", seconds)
+                        : fmt::format("{} left", cairn::FormatDuration(
+                                                     absl::Seconds(seconds))));
   }
   return fmt::format("{}", fmt::join(parts, between));
 }
 
 std::string Progress::Bar() const {
-  const std::string numbers = Numbers("  ");
+  const std::string numbers = Numbers("  ", 3);
   // The last column stays free: some terminals wrap there.
   const size_t columns = std::max(setup_.columns - 1, 20);
   const size_t numbers_width = DisplayWidth(numbers) + 2;

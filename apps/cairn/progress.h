@@ -54,7 +54,8 @@ class Progress final : public Observer {
   void ClearLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Measure(absl::Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // "45 %, 1.20 GB of 3.40 GB, 1.07 GB/s, 12 s left", joined by `between`.
-  std::string Numbers(std::string_view between) const
+  // Percents take at least `width` columns.
+  std::string Numbers(std::string_view between, int width) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::string Bar() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 

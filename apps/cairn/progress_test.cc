@@ -43,7 +43,7 @@ TEST_F(ProgressTest, ABarWithRateAndTimeLeft) {
   EXPECT_EQ(Written(),
             "\r\033[Kexport modelA/step-1  "
             "[###############---------------]  "
-            "50 %  5.00 GB of 10.0 GB  2.50 GB/s  2.0 s left");
+            " 50 %  5.00 GB of 10.0 GB  2.50 GB/s  2 s left");
   progress.OnFinish();
   EXPECT_EQ(Written(), "\r\033[K");
 }
@@ -73,7 +73,7 @@ TEST_F(ProgressTest, TheBarKeepsToTheWidthOfTheTerminal) {
     const std::string line = Written().substr(4);
     EXPECT_LT(DisplayWidth(line), std::max(columns, 21)) << line;
     if (columns >= 60) {
-      EXPECT_THAT(line, EndsWith("2.0 s left"));
+      EXPECT_THAT(line, EndsWith("2 s left"));
     }
   }
 }
@@ -89,9 +89,9 @@ TEST_F(ProgressTest, PlainLinesOnlyForLongWork) {
   progress.OnStart("export modelA/step-2", 10 * kGigabyte, 4);
   clock_.SleepFor(absl::Seconds(5));
   progress.OnProgress(5 * kGigabyte, 0);
-  EXPECT_EQ(Written(),
-            "export modelA/step-2: 50 %, 5.00 GB of 10.0 GB, 1.00 GB/s, 5.0 s "
-            "left\n");
+  EXPECT_EQ(
+      Written(),
+      "export modelA/step-2: 50 %, 5.00 GB of 10.0 GB, 1.00 GB/s, 5 s left\n");
   clock_.SleepFor(absl::Seconds(5));
   progress.OnProgress(5 * kGigabyte, 0);
   EXPECT_EQ(Written(),

@@ -1,4 +1,5 @@
-// How a store is opened: cairn.toml, the environment and flags come together here.
+// How a store is opened: cairn.toml, the environment and flags come together
+// here.
 
 #pragma once
 
@@ -52,12 +53,13 @@ struct Options {
   int threads = 0;  // 0: chosen from the CPUs, 4 to 16.
 };
 
-// Finds and reads the configuration: `config_path` if not "", else ./cairn.toml,
-// else $CAIRN_CONFIG, else /etc/cairn/cairn.toml; then CAIRN_ACCELERATOR, CAIRN_CORE
-// (comma-separated), CAIRN_STATE_DIR, CAIRN_EXPORT_MAX_RATE, CAIRN_THREADS override.
-// Relative paths are taken from the file's directory.
-// kNotFound: no file; says where it looked. kInvalidArgument: names the file, the
-// line and the key; unknown keys are errors, with the nearest known one.
+// Finds and reads the configuration: `config_path` if not "", else
+// ./cairn.toml, else $CAIRN_CONFIG, else /etc/cairn/cairn.toml; then
+// CAIRN_ACCELERATOR, CAIRN_CORE (comma-separated), CAIRN_STATE_DIR,
+// CAIRN_EXPORT_MAX_RATE, CAIRN_THREADS override. Relative paths are taken from
+// the file's directory. kNotFound: no file; says where it looked.
+// kInvalidArgument: names the file, the line and the key; unknown keys are
+// errors, with the nearest known one.
 absl::StatusOr<Options> LoadOptions(const std::string& config_path);
 
 }  // namespace cairn

@@ -1,19 +1,20 @@
 // cairn's public C++ API. Start here: Init() once, then Open(), then the verbs.
 //
-// A Store stands over one accelerator tier, its core tier and a catalog. Every verb
-// may be interrupted at any moment (kill -9 included): the invariants of
+// A Store stands over one accelerator tier, its core tier and a catalog. Every
+// verb may be interrupted at any moment (kill -9 included): the invariants of
 // docs/durability.md hold, and the same call again finishes the work without
 // copying again what was already safely copied.
 //
 // Thread-safe; verbs on the same checkpoint exclude one another, also between
-// processes of one host (a busy checkpoint is kUnavailable and says who holds it).
+// processes of one host (a busy checkpoint is kUnavailable and says who holds
+// it).
 //
 // Errors are absl::Status: kInvalidArgument (a name or option makes no sense),
 // kNotFound, kAlreadyExists, kFailedPrecondition (a guard refuses; says which),
-// kPermissionDenied, kResourceExhausted (disk or a limit is full), kUnavailable (try
-// again), kDataLoss (damage; never retried), kUnimplemented (written by a newer
-// version). Verbs over several checkpoints report one Outcome each and return a
-// Status only for what stops them all.
+// kPermissionDenied, kResourceExhausted (disk or a limit is full), kUnavailable
+// (try again), kDataLoss (damage; never retried), kUnimplemented (written by a
+// newer version). Verbs over several checkpoints report one Outcome each and
+// return a Status only for what stops them all.
 
 #pragma once
 
@@ -38,7 +39,8 @@ class Observer {
  public:
   virtual ~Observer() = default;
   // A phase begins: what ("export modelA/step-100"), how much (0: unknown).
-  virtual void OnStart(std::string_view what, uint64_t bytes, uint64_t files) = 0;
+  virtual void OnStart(std::string_view what, uint64_t bytes,
+                       uint64_t files) = 0;
   virtual void OnProgress(uint64_t bytes_more, uint64_t files_more) = 0;
   virtual void OnFinish() = 0;
   // A sentence for the user that is not the result itself.
@@ -53,7 +55,8 @@ struct InitOptions {
 };
 
 struct CommitOptions {
-  bool adopt = false;  // On the user's word: also what no rule takes for complete.
+  bool adopt =
+      false;  // On the user's word: also what no rule takes for complete.
   bool force = false;  // With adopt: also what is structurally damaged.
   std::optional<int64_t> step;
   std::optional<int64_t> epoch;
@@ -74,7 +77,8 @@ struct ListOptions {
 
 struct LatestOptions {
   Durability durability = Durability::kLocal;  // kLocal or kArchived.
-  bool restore = false;  // Bring it back, and write the framework's pointer files.
+  bool restore =
+      false;  // Bring it back, and write the framework's pointer files.
 };
 
 struct ExportOptions {
@@ -109,8 +113,8 @@ struct RemoveOptions {
 
 struct SweepOptions {
   bool dry_run = false;
-  // Also objects under natural keys that no manifest names (they may be somebody
-  // else's).
+  // Also objects under natural keys that no manifest names (they may be
+  // somebody else's).
   bool unreferenced = false;
 };
 
@@ -125,16 +129,16 @@ class Store {
   // directory and the catalog. Writes no configuration file. Repeatable.
   static absl::Status Init(const InitOptions& options, Observer* observer);
 
-  // Refuses a tier that is missing, has no identity, or another than the catalog
-  // knows. An empty catalog is rebuilt first. `observer` may be null, else must
-  // outlive the store.
+  // Refuses a tier that is missing, has no identity, or another than the
+  // catalog knows. An empty catalog is rebuilt first. `observer` may be null,
+  // else must outlive the store.
   static absl::StatusOr<std::unique_ptr<Store>> Open(const Options& options,
                                                      Observer* observer);
   virtual ~Store() = default;
 
   virtual absl::StatusOr<ScanReport> Scan() = 0;
-  virtual absl::StatusOr<CheckpointInfo> Commit(std::string_view path,
-                                                const CommitOptions& options) = 0;
+  virtual absl::StatusOr<CheckpointInfo> Commit(
+      std::string_view path, const CommitOptions& options) = 0;
   // Copies the directory `source` in as checkpoint `path` and commits it.
   virtual absl::StatusOr<CheckpointInfo> Save(std::string_view path,
                                               const std::string& source,
@@ -142,9 +146,10 @@ class Store {
   virtual absl::StatusOr<std::vector<CheckpointInfo>> List(
       const ListOptions& options) = 0;
   virtual absl::StatusOr<ShowReport> Show(std::string_view path) = 0;
-  // kNotFound: the run has no checkpoint of that durability. kDataLoss: it has some,
-  // and none is good; says why each was passed over. kFailedPrecondition: the newest good one is on
-  // the core tier only, and `restore` was not asked for.
+  // kNotFound: the run has no checkpoint of that durability. kDataLoss: it has
+  // some, and none is good; says why each was passed over. kFailedPrecondition:
+  // the newest good one is on the core tier only, and `restore` was not asked
+  // for.
   virtual absl::StatusOr<LatestReport> Latest(std::string_view run,
                                               const LatestOptions& options) = 0;
   // A path may name a checkpoint, a run, or a prefix of runs.
@@ -159,12 +164,13 @@ class Store {
   virtual absl::StatusOr<BatchReport> RemoveFromCore(
       const std::vector<std::string>& paths, const RemoveOptions& options) = 0;
   virtual absl::StatusOr<SweepReport> Sweep(const SweepOptions& options) = 0;
-  virtual absl::Status Pin(std::string_view path, const PinOptions& options) = 0;
+  virtual absl::Status Pin(std::string_view path,
+                           const PinOptions& options) = 0;
   virtual absl::Status Unpin(std::string_view path) = 0;
   virtual absl::StatusOr<StatusReport> Status() = 0;
 
-  // Makes the catalog again from what lies on the tiers. Needs no open store, as
-  // the catalog may be damaged.
+  // Makes the catalog again from what lies on the tiers. Needs no open store,
+  // as the catalog may be damaged.
   static absl::StatusOr<RebuildReport> Rebuild(const Options& options,
                                                Observer* observer);
   // Looks at the machine and the tiers; works also when Open() fails.

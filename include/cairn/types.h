@@ -1,8 +1,9 @@
 // What cairn says about checkpoints: plain values, no behaviour.
 //
 // Paths of checkpoints ("run/name") and files are raw bytes; print them with
-// cairn::EscapeForDisplay (or `--json`, where they are escaped already). Sizes are
-// bytes, times are nanoseconds since 1970 UTC. docs/format.md defines the words.
+// cairn::EscapeForDisplay (or `--json`, where they are escaped already). Sizes
+// are bytes, times are nanoseconds since 1970 UTC. docs/format.md defines the
+// words.
 
 #pragma once
 
@@ -51,7 +52,7 @@ struct CheckpointInfo {
   State state = State::kLocal;
   bool present = false;   // Its files are on the accelerator tier.
   bool archived = false;  // Its manifest is on the core tier.
-  bool dirty = false;     // The files on the accelerator tier have changed since.
+  bool dirty = false;  // The files on the accelerator tier have changed since.
   bool pinned = false;
   std::optional<int64_t> hold_until_ns;
   bool damaged = false;  // A copy did not match its digests.
@@ -81,8 +82,8 @@ struct Outcome {
   std::string path;
   std::string generation;
   Kind kind = Kind::kDone;
-  std::string message;  // One sentence: done what, or why not.
-  uint64_t bytes = 0;        // Moved, freed or compared.
+  std::string message;         // One sentence: done what, or why not.
+  uint64_t bytes = 0;          // Moved, freed or compared.
   uint64_t bytes_skipped = 0;  // Already safely there.
   uint64_t files = 0;
 };
@@ -94,9 +95,9 @@ struct BatchReport {
 };
 
 struct ScanReport {
-  std::vector<CheckpointInfo> committed;     // New ones, oldest first.
-  std::vector<CandidateInfo> candidates;     // Not complete, and why.
-  std::vector<Outcome> changes;              // Known ones that changed, and how.
+  std::vector<CheckpointInfo> committed;  // New ones, oldest first.
+  std::vector<CandidateInfo> candidates;  // Not complete, and why.
+  std::vector<Outcome> changes;           // Known ones that changed, and how.
   std::vector<std::pair<std::string, std::string>> ignored;  // Path, why.
   uint64_t checkpoints = 0;  // Complete ones seen on the accelerator tier.
   uint64_t files = 0;

@@ -4,8 +4,9 @@
 // environment has CAIRN_KILL_AT=export.before_manifest[:N]; then the N-th
 // passage (the first without N) sends SIGKILL to this process. In a build
 // without CAIRN_KILL_POINTS it compiles to nothing. With CAIRN_KILL_TRACE=FILE,
-// every passage adds a line with its name to FILE. tests/crash finds the names by
-// reading the sources, so a name is a string literal and stands in one place only.
+// every passage adds a line with its name to FILE. tests/crash finds the names
+// by reading the sources, so a name is a string literal and stands in one place
+// only.
 
 #pragma once
 

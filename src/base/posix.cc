@@ -122,4 +122,8 @@ std::string Message(const absl::Status& status) {
   return {status.message().data(), status.message().size()};
 }
 
+std::string ErrorText(int error) {
+  return std::generic_category().message(error);
+}
+
 }  // namespace cairn

@@ -43,6 +43,9 @@ class UniqueFd {
 absl::Status PosixError(int error, std::string_view action,
                         std::string_view path);
 
+// What errno `error` means, in a few words. Thread-safe, unlike strerror.
+std::string ErrorText(int error);
+
 // The same status with `context` put before its message ("context: message").
 absl::Status Annotate(const absl::Status& status, std::string_view context);
 

@@ -1,6 +1,7 @@
 #include "catalog/database.h"
 
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -83,11 +84,13 @@ void Begin(soci::session& session) {
   }
 }
 
-void RollbackQuietly(soci::session& session) {
+// False if the database has rolled back by itself.
+bool Rollback(soci::session& session) {
   try {
     session.rollback();
+    return true;
   } catch (const std::exception&) {
-    // The database has rolled back by itself.
+    return false;
   }
 }
 
@@ -110,6 +113,11 @@ void Configure(soci::session& session) {
   session << "PRAGMA journal_mode", soci::into(mode);
   if (mode != "wal") session << "PRAGMA journal_mode = WAL", soci::into(mode);
   session << "PRAGMA synchronous = NORMAL";
+}
+
+bool IsDiskFull(const std::string& path) {
+  struct statvfs space;
+  return ::statvfs(path.c_str(), &space) == 0 && space.f_bavail == 0;
 }
 
 struct Meaning {
@@ -267,12 +275,12 @@ absl::Status Database::Run(std::string_view action, bool in_transaction,
     absl::Status status = body(session_);
     if (in_transaction && status.ok()) session_.commit();
     must_roll_back = in_transaction && !status.ok();
-    if (must_roll_back) RollbackQuietly(session_);
+    if (must_roll_back) Rollback(session_);
     return status;
   } catch (const std::exception&) {
     // First the message: a rollback may replace it.
     absl::Status status = CurrentError(action);
-    if (must_roll_back) RollbackQuietly(session_);
+    if (must_roll_back) Rollback(session_);
     return status;
   }
 }
@@ -305,8 +313,14 @@ absl::Status Database::CurrentError(std::string_view action) const {
   } catch (const soci::sqlite3_soci_error& error) {
     reason = error.get_error_message();
     constexpr int kPrimaryCode = 0xFF;
+    int result = error.result() & kPrimaryCode;
+    // What it maps (its -shm file) fails in this way, too, on a full disk.
+    if (result == SQLITE_IOERR && IsDiskFull(path_)) {
+      result = SQLITE_FULL;
+      reason += "; the disk is full";
+    }
     for (const Meaning& meaning : kMeanings) {
-      if (meaning.code != (error.result() & kPrimaryCode)) continue;
+      if (meaning.code != result) continue;
       code = meaning.status;
       advice = fmt::format("; {}", meaning.advice);
     }

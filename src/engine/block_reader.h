@@ -36,9 +36,11 @@ class BlockReader {
 
   // Reads block `block` into the front of `buffer` (from context.buffers) and
   // digests it with SHA-256. For a hole the buffer is zeroed.
-  absl::StatusOr<BlockDigest> Read(uint64_t block, MutableByteView buffer) const;
+  absl::StatusOr<BlockDigest> Read(uint64_t block,
+                                   MutableByteView buffer) const;
   // The same where only the digest is wanted.
-  absl::StatusOr<BlockDigest> Digest(uint64_t block, MutableByteView buffer) const;
+  absl::StatusOr<BlockDigest> Digest(uint64_t block,
+                                     MutableByteView buffer) const;
 
  private:
   BlockReader(Context* context, BlockFile file, NodeStat stat)

@@ -27,8 +27,9 @@ ManifestNodeType ToManifestType(NodeType type) {
 }
 
 void SortByPath(std::vector<LiveNode>& nodes) {
-  std::sort(nodes.begin(), nodes.end(),
-            [](const LiveNode& a, const LiveNode& b) { return a.path < b.path; });
+  std::sort(
+      nodes.begin(), nodes.end(),
+      [](const LiveNode& a, const LiveNode& b) { return a.path < b.path; });
 }
 
 template <typename T>
@@ -72,15 +73,20 @@ absl::StatusOr<std::vector<LiveNode>> LookAt(const Root& accelerator,
           accelerator.Stat(JoinPath(shape.run, file));
       if (absl::IsNotFound(stat.status())) continue;
       CAIRN_RETURN_IF_ERROR(stat.status());
+      // Where the file was, something else is now: it is gone.
+      if (stat->type == NodeType::kDirectory) continue;
       nodes.push_back({file, *stat});
     }
     if (nodes.empty()) {
-      return absl::NotFoundError(
-          fmt::format("{} is not on the accelerator tier",
-                      EscapeName(shape.Path())));
+      return absl::NotFoundError(fmt::format(
+          "{} is not on the accelerator tier", EscapeName(shape.Path())));
     }
   } else {
     CAIRN_ASSIGN_OR_RETURN(const NodeStat base, accelerator.Stat(shape.Base()));
+    if (base.type != NodeType::kDirectory) {
+      return absl::NotFoundError(
+          fmt::format("{} is no longer a directory", EscapeName(shape.Path())));
+    }
     nodes.push_back({"", base});
     CAIRN_RETURN_IF_ERROR(accelerator.Walk(
         shape.Base(), [&](std::string_view path, const NodeStat& stat) {
@@ -128,8 +134,9 @@ std::vector<FileFingerprint> ToFingerprints(const std::vector<LiveNode>& nodes,
 }
 
 bool SameFingerprint(const FileFingerprint& known, const NodeStat& stat) {
-  return known.size_bytes == stat.size_bytes && known.mtime_ns == stat.mtime_ns &&
-         known.ctime_ns == stat.ctime_ns && known.inode == stat.inode;
+  return known.size_bytes == stat.size_bytes &&
+         known.mtime_ns == stat.mtime_ns && known.ctime_ns == stat.ctime_ns &&
+         known.inode == stat.inode;
 }
 
 bool Trusted(const FileFingerprint& known) {
@@ -179,8 +186,7 @@ absl::StatusOr<std::vector<ManifestNode>> NodesIn(Context& context,
         }
       }
       if (entry.type == ManifestNodeType::kFile) {
-        CAIRN_ASSIGN_OR_RETURN(entry.extents,
-                               ExtentsOf(root, path, node.stat));
+        CAIRN_ASSIGN_OR_RETURN(entry.extents, ExtentsOf(root, path, node.stat));
       }
     }
     nodes.push_back(std::move(entry));
@@ -221,7 +227,8 @@ bool IsNaturalKeySafe(std::string_view key) {
   return true;
 }
 
-// --- Records -------------------------------------------------------------------
+// --- Records
+// -------------------------------------------------------------------
 
 CheckpointShape ShapeOf(const Manifest& manifest) {
   CheckpointShape shape{.run = manifest.head.run,
@@ -310,7 +317,8 @@ absl::StatusOr<CheckpointRecord> FindCheckpoint(Context& context,
   const size_t slash = wanted.rfind('/');
   // A name has one component nearly always; a rule of the user's may say more.
   for (size_t cut = slash;; cut = wanted.rfind('/', cut - 1)) {
-    const std::string run = cut == std::string::npos ? "" : wanted.substr(0, cut);
+    const std::string run =
+        cut == std::string::npos ? "" : wanted.substr(0, cut);
     const std::string name =
         cut == std::string::npos ? wanted : wanted.substr(cut + 1);
     CAIRN_ASSIGN_OR_RETURN(const std::vector<CheckpointRecord> found,

@@ -38,8 +38,8 @@ struct CheckpointShape {
   std::string Path() const;  // run/name.
 };
 
-// Every node of it as it is now, sorted by path; with the base itself as "" for a
-// directory. kNotFound: the base (or, for files, every file) is absent.
+// Every node of it as it is now, sorted by path; with the base itself as "" for
+// a directory. kNotFound: the base (or, for files, every file) is absent.
 absl::StatusOr<std::vector<LiveNode>> LookAt(const Root& accelerator,
                                              const CheckpointShape& shape);
 
@@ -57,8 +57,8 @@ bool SameFingerprint(const FileFingerprint& known, const NodeStat& stat);
 bool Trusted(const FileFingerprint& known);
 inline constexpr int64_t kFingerprintTrustNs = 2'000'000'000;  // Truth 5.
 
-// Manifest nodes without digests from what lies at `base` below `root` now, sorted.
-// Special files are left out and named to the observer.
+// Manifest nodes without digests from what lies at `base` below `root` now,
+// sorted. Special files are left out and named to the observer.
 absl::StatusOr<std::vector<ManifestNode>> NodesIn(Context& context,
                                                   const Root& root,
                                                   std::string_view base,
@@ -67,7 +67,8 @@ absl::StatusOr<std::vector<ManifestNode>> NodesOf(
     Context& context, const CheckpointShape& shape,
     const std::vector<LiveNode>& live);
 
-// --- Content -------------------------------------------------------------------
+// --- Content
+// -------------------------------------------------------------------
 
 // Where content first differs from its digests, or cannot be read in full.
 struct Mismatch {
@@ -77,8 +78,8 @@ struct Mismatch {
   std::string message;
 };
 
-// Reads `path` (relative to the accelerator's root) and digests its blocks, with
-// SHA-256. `on_bytes` hears of progress; may be null.
+// Reads `path` (relative to the accelerator's root) and digests its blocks,
+// with SHA-256. `on_bytes` hears of progress; may be null.
 absl::StatusOr<std::vector<BlockDigest>> DigestFile(
     Context& context, std::string_view path, uint64_t size_bytes,
     const std::function<void(uint64_t)>& on_bytes);
@@ -100,40 +101,45 @@ absl::StatusOr<std::vector<Mismatch>> CompareCore(Context& context,
 // The natural key of a node: the path of the file below the tier's root.
 std::string NaturalKey(const Manifest& manifest, const ManifestNode& node);
 std::string KeyOf(const Manifest& manifest, const ManifestNode& node);
-// Could every object store and tool carry this as it is? (Printable UTF-8, at most
-// kKeyBytesMax, no component that is too long, ends in a dot or is reserved.)
+// Could every object store and tool carry this as it is? (Printable UTF-8, at
+// most kKeyBytesMax, no component that is too long, ends in a dot or is
+// reserved.)
 bool IsNaturalKeySafe(std::string_view key);
 
 // --- Manifests and marks on the tiers ----------------------------------------
 
-absl::StatusOr<Manifest> ReadAcceleratorManifest(Context& context,
-                                                 const CheckpointRecord& record);
+absl::StatusOr<Manifest> ReadAcceleratorManifest(
+    Context& context, const CheckpointRecord& record);
 absl::StatusOr<Manifest> ReadCoreManifest(Context& context,
                                           const CheckpointRecord& record);
 // The one with the most digests that can be had: core, then accelerator.
 absl::StatusOr<Manifest> ReadBestManifest(Context& context,
                                           const CheckpointRecord& record);
 // Durable when it returns. `replace`: the same generation with digests added.
-absl::Status WriteAcceleratorManifest(Context& context, const Manifest& manifest,
-                                      bool replace);
+absl::Status WriteAcceleratorManifest(Context& context,
+                                      const Manifest& manifest, bool replace);
 absl::Status RemoveAcceleratorManifest(Context& context,
                                        const CheckpointRecord& record);
 
-// Writes `mark` durably on both tiers, the core tier first (it outlives the other).
+// Writes `mark` durably on both tiers, the core tier first (it outlives the
+// other).
 absl::Status WriteMark(Context& context, std::string_view checkpoint_path,
                        Mark mark);
 // Every mark on both tiers, without doubles.
 absl::StatusOr<std::vector<Mark>> ReadMarks(Context& context,
                                             std::string_view checkpoint_path);
 
-// The record with pins, holds and releases as the tiers' marks say now. For whoever
-// is about to remove something: the catalog may be behind another process.
+// The record with pins, holds and releases as the tiers' marks say now. For
+// whoever is about to remove something: the catalog may be behind another
+// process.
 absl::StatusOr<CheckpointRecord> WithMarks(Context& context,
                                            CheckpointRecord record);
 
-// --- Records -------------------------------------------------------------------
+// --- Records
+// -------------------------------------------------------------------
 
-CheckpointShape ShapeOf(const CheckpointRecord& record, const Manifest* manifest);
+CheckpointShape ShapeOf(const CheckpointRecord& record,
+                        const Manifest* manifest);
 CheckpointShape ShapeOf(const Manifest& manifest);
 CheckpointRecord RecordOf(const Manifest& manifest);
 CheckpointInfo ToInfo(const CheckpointRecord& record, bool newest_generation);

@@ -176,11 +176,13 @@ absl::Status RecordPresent(Context& context, const Manifest& manifest,
   CAIRN_ASSIGN_OR_RETURN(record, WithMarks(context, std::move(record)));
   record.accelerator.manifest = true;
   record.accelerator.present = true;
+  // First: if this is cut short, the checkpoint looks new, and all of it is
+  // done again.
+  CAIRN_RETURN_IF_ERROR(RetireOthers(context, manifest.head));
   CAIRN_RETURN_IF_ERROR(context.catalog->Upsert(record));
-  CAIRN_RETURN_IF_ERROR(context.catalog->SetFingerprints(
-      record.generation, ToFingerprints(live, known_ns),
-      FingerprintDigest(live)));
-  return RetireOthers(context, manifest.head);
+  return context.catalog->SetFingerprints(record.generation,
+                                          ToFingerprints(live, known_ns),
+                                          FingerprintDigest(live));
 }
 
 absl::StatusOr<CheckpointRecord> CommitFinding(

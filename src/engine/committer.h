@@ -1,5 +1,5 @@
-// Makes checkpoints exist: the manifest on the accelerator tier and the catalog's
-// record of it.
+// Makes checkpoints exist: the manifest on the accelerator tier and the
+// catalog's record of it.
 
 #pragma once
 
@@ -16,11 +16,11 @@
 
 namespace cairn {
 
-// Commits what lies at `finding` as a new generation: looks at the files, gives it
-// the next sequence of its run, writes the manifest (no digests: nothing was read),
-// records it. Generations that it supersedes lose their accelerator copy, and
-// vanish where they had no other. REQUIRES: the files are durable (SyncFileSystem).
-// kUnavailable: it changed meanwhile; look again.
+// Commits what lies at `finding` as a new generation: looks at the files, gives
+// it the next sequence of its run, writes the manifest (no digests: nothing was
+// read), records it. Generations that it supersedes lose their accelerator
+// copy, and vanish where they had no other. REQUIRES: the files are durable
+// (SyncFileSystem). kUnavailable: it changed meanwhile; look again.
 absl::StatusOr<CheckpointRecord> CommitFinding(
     Context& context, const Finding& finding, std::string_view origin,
     const std::map<std::string, std::string>& labels);
@@ -30,8 +30,8 @@ absl::StatusOr<CheckpointRecord> CommitFinding(
 // REQUIRES: Lock::OfCommits.
 absl::StatusOr<uint64_t> NextSequence(Context& context, std::string_view run);
 
-// Puts a generation that exists on the accelerator tier (its manifest is there) into
-// the catalog, with the marks that apply, and retires the ones before it.
+// Puts a generation that exists on the accelerator tier (its manifest is there)
+// into the catalog, with the marks that apply, and retires the ones before it.
 absl::Status RecordPresent(Context& context, const Manifest& manifest,
                            const std::vector<LiveNode>& live, int64_t known_ns);
 

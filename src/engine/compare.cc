@@ -49,7 +49,8 @@ class MismatchList {
 };
 
 Mismatch Missing(const std::string& file) {
-  return {.file = file, .offset = 0, .kind = "missing", .message = "is missing"};
+  return {
+      .file = file, .offset = 0, .kind = "missing", .message = "is missing"};
 }
 
 Mismatch WrongSize(const std::string& file, uint64_t expected, uint64_t found) {
@@ -62,14 +63,15 @@ Mismatch WrongSize(const std::string& file, uint64_t expected, uint64_t found) {
 Mismatch WrongBlock(const std::string& file, uint64_t block, uint64_t size,
                     const BlockDigest& expected, const BlockDigest& found) {
   const bool zeros = DigestsMatch(found, DigestOfZeros(size));
-  return {.file = file,
-          .offset = block * kDigestBlockBytes,
-          .kind = zeros ? "zero-filled" : "corrupt",
-          .message = fmt::format(
-              "differs in the block of {} bytes at offset {}: CRC-64 {}, expected "
-              "{}{}",
-              size, block * kDigestBlockBytes, ToHex(found.crc64_nvme),
-              ToHex(expected.crc64_nvme), zeros ? " (all zeros)" : "")};
+  return {
+      .file = file,
+      .offset = block * kDigestBlockBytes,
+      .kind = zeros ? "zero-filled" : "corrupt",
+      .message = fmt::format(
+          "differs in the block of {} bytes at offset {}: CRC-64 {}, expected "
+          "{}{}",
+          size, block * kDigestBlockBytes, ToHex(found.crc64_nvme),
+          ToHex(expected.crc64_nvme), zeros ? " (all zeros)" : "")};
 }
 
 // Errors that say "this content cannot be had" are findings; others stop us.
@@ -89,29 +91,29 @@ void SubmitBlocks(Context& context, Workers& workers, const ManifestNode& node,
   const uint64_t count = node.blocks.size();
   for (uint64_t first = 0; first < count; first += kBlocksPerTask) {
     const uint64_t last = std::min(count, first + kBlocksPerTask);
-    workers.Submit([&context, &node, read, mismatches, first,
-                    last]() -> absl::Status {
-      const Buffer buffer = context.buffers->Get();
-      for (uint64_t i = first; i < last; ++i) {
-        const uint64_t size = DigestBlockSize(node.size_bytes, i);
-        absl::StatusOr<BlockDigest> found = (*read)(i, buffer.bytes());
-        if (!found.ok()) {
-          if (!IsDamage(found.status())) return found.status();
-          mismatches->Add({.file = node.path,
-                           .offset = i * kDigestBlockBytes,
-                           .kind = "corrupt",
-                           .message = Message(found.status())});
+    workers.Submit(
+        [&context, &node, read, mismatches, first, last]() -> absl::Status {
+          const Buffer buffer = context.buffers->Get();
+          for (uint64_t i = first; i < last; ++i) {
+            const uint64_t size = DigestBlockSize(node.size_bytes, i);
+            absl::StatusOr<BlockDigest> found = (*read)(i, buffer.bytes());
+            if (!found.ok()) {
+              if (!IsDamage(found.status())) return found.status();
+              mismatches->Add({.file = node.path,
+                               .offset = i * kDigestBlockBytes,
+                               .kind = "corrupt",
+                               .message = Message(found.status())});
+              return absl::OkStatus();
+            }
+            if (!DigestsMatch(*found, node.blocks[i])) {
+              mismatches->Add(
+                  WrongBlock(node.path, i, size, node.blocks[i], *found));
+              return absl::OkStatus();
+            }
+            context.observer->OnProgress(size, 0);
+          }
           return absl::OkStatus();
-        }
-        if (!DigestsMatch(*found, node.blocks[i])) {
-          mismatches->Add(
-              WrongBlock(node.path, i, size, node.blocks[i], *found));
-          return absl::OkStatus();
-        }
-        context.observer->OnProgress(size, 0);
-      }
-      return absl::OkStatus();
-    });
+        });
   }
 }
 
@@ -130,7 +132,8 @@ absl::StatusOr<std::vector<BlockDigest>> DigestFile(
   std::vector<BlockDigest> blocks;
   const Buffer buffer = context.buffers->Get();
   for (uint64_t i = 0; i < DigestBlockCount(size_bytes); ++i) {
-    CAIRN_ASSIGN_OR_RETURN(BlockDigest digest, reader.Digest(i, buffer.bytes()));
+    CAIRN_ASSIGN_OR_RETURN(BlockDigest digest,
+                           reader.Digest(i, buffer.bytes()));
     blocks.push_back(std::move(digest));
     if (on_bytes != nullptr) on_bytes(DigestBlockSize(size_bytes, i));
   }

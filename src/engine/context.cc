@@ -57,18 +57,22 @@ absl::Status WrongTier(std::string_view kind, const std::string& where,
                        const std::string& found, const std::string& known) {
   return absl::FailedPreconditionError(fmt::format(
       "{} is another {} tier than this catalog knows (its id is {}, expected "
-      "{}); nothing was concluded from what it holds. Mount the right one; or, if "
+      "{}); nothing was concluded from what it holds. Mount the right one; or, "
+      "if "
       "it replaces the old one for good, run `cairn init {}`",
       where, kind, found, known,
-      kind == "accelerator" ? "--replace-accelerator" : "with a new state_dir"));
+      kind == "accelerator" ? "--replace-accelerator"
+                            : "with a new state_dir"));
 }
 
 absl::Status NoIdentity(std::string_view kind, const std::string& where) {
-  return absl::FailedPreconditionError(fmt::format(
-      "{} has no .cairn/tier.json: the {} tier is not mounted, not initialised, or "
-      "was wiped; nothing was concluded from its emptiness. Mount it; or run `cairn "
-      "init` (with --replace-accelerator for a new, empty disk)",
-      where, kind));
+  return absl::FailedPreconditionError(
+      fmt::format("{} has no .cairn/tier.json: the {} tier is not mounted, not "
+                  "initialised, or "
+                  "was wiped; nothing was concluded from its emptiness. Mount "
+                  "it; or run `cairn "
+                  "init` (with --replace-accelerator for a new, empty disk)",
+                  where, kind));
 }
 
 }  // namespace
@@ -95,14 +99,13 @@ absl::StatusOr<std::unique_ptr<Context>> OpenTiers(const Options& options,
         "{} [[core]] tables are configured; this version takes exactly one",
         options.core_urls.size()));
   }
-  CAIRN_ASSIGN_OR_RETURN(
-      context->core,
-      OpenStore(options.core_urls.front(), context->io.get(), create));
+  CAIRN_ASSIGN_OR_RETURN(context->core, OpenStore(options.core_urls.front(),
+                                                  context->io.get(), create));
   CAIRN_ASSIGN_OR_RETURN(Recogniser recogniser,
                          Recogniser::Create(ToRecogniserOptions(options)));
   context->recogniser = std::make_unique<Recogniser>(std::move(recogniser));
-  // Each thread holds one block while it reads, digests and sends it, and a second
-  // one where it compares; never more, so nobody waits for ever.
+  // Each thread holds one block while it reads, digests and sends it, and a
+  // second one where it compares; never more, so nobody waits for ever.
   context->buffers = std::make_unique<BufferPool>(
       kDigestBlockBytes, 2 * static_cast<size_t>(context->threads) + 2);
   return context;
@@ -111,7 +114,11 @@ absl::StatusOr<std::unique_ptr<Context>> OpenTiers(const Options& options,
 absl::StatusOr<TierId> ReadAcceleratorId(const Root& root) {
   CAIRN_ASSIGN_OR_RETURN(const std::string text,
                          root.ReadSmallFile(kTierFile, kTierFileBytesMax));
-  return DecodeTierId(AsBytes(text));
+  absl::StatusOr<TierId> id = DecodeTierId(AsBytes(text));
+  if (!id.ok()) {
+    return Annotate(id.status(), EscapeName(root.FullPath(kTierFile)));
+  }
+  return id;
 }
 
 absl::StatusOr<TierId> ReadCoreId(ObjectStore& store) {
@@ -121,8 +128,13 @@ absl::StatusOr<TierId> ReadCoreId(ObjectStore& store) {
   }
   std::string text(info.size_bytes, '\0');
   CAIRN_RETURN_IF_ERROR(store.ReadAt(
-      kTierFile, 0, std::as_writable_bytes(std::span(text.data(), text.size()))));
-  return DecodeTierId(AsBytes(text));
+      kTierFile, 0,
+      std::as_writable_bytes(std::span(text.data(), text.size()))));
+  absl::StatusOr<TierId> id = DecodeTierId(AsBytes(text));
+  if (!id.ok()) {
+    return Annotate(id.status(), fmt::format("{} on the core tier", kTierFile));
+  }
+  return id;
 }
 
 absl::Status CheckTierIds(Context& context, Catalog& catalog) {

@@ -1,7 +1,9 @@
-// What every verb works with: the two tiers, the catalog, and how to reach them.
+// What every verb works with: the two tiers, the catalog, and how to reach
+// them.
 //
-// Built by OpenContext() for one Store; the verbs (scanner.h, exporter.h, ...) are
-// classes or functions that borrow it. Thread-safe as far as its members are.
+// Built by OpenContext() for one Store; the verbs (scanner.h, exporter.h, ...)
+// are classes or functions that borrow it. Thread-safe as far as its members
+// are.
 
 #pragma once
 
@@ -54,8 +56,8 @@ absl::StatusOr<std::unique_ptr<Context>> OpenTiers(const Options& options,
 absl::StatusOr<TierId> ReadAcceleratorId(const Root& root);
 absl::StatusOr<TierId> ReadCoreId(ObjectStore& store);
 
-// Compares the tiers' identities with `catalog`'s. kFailedPrecondition names the
-// tier, says what was found and what to do.
+// Compares the tiers' identities with `catalog`'s. kFailedPrecondition names
+// the tier, says what was found and what to do.
 absl::Status CheckTierIds(Context& context, Catalog& catalog);
 
 std::string CatalogConnection(const Options& options);

@@ -21,14 +21,23 @@ struct Differences {
   std::vector<std::string> vanished;
   std::vector<std::string> added;
   std::vector<std::string> changed;  // Content read, and not equal.
+  // Never read, of the size committed, and with another mtime: no content is
+  // known that it could be compared with.
+  std::vector<std::string> touched;
   std::vector<FileFingerprint>
       known;  // Of what lies there, as known after this.
   uint64_t bytes_read = 0;
 
-  bool none() const {
+  bool none() const { return only_touched() && touched.empty(); }
+  bool only_touched() const {
     return vanished.empty() && added.empty() && changed.empty();
   }
 };
+
+bool WasNeverRead(const ManifestNode& node) {
+  return node.type == ManifestNodeType::kFile && node.size_bytes > 0 &&
+         node.blocks.empty();
+}
 
 // Reads `node` again. A file whose content was never digested is taken for
 // equal while its size and mtime are those committed: its first digest is made
@@ -102,9 +111,16 @@ absl::StatusOr<Differences> Compare(Context& context, const Manifest& manifest,
     }
     const int64_t began_ns = context.NowNs();
     const std::string path = JoinPath(manifest.BasePath(), node.path);
-    CAIRN_ASSIGN_OR_RETURN(const bool equal,
-                           IsEqual(context, Resolve(nodes, *recorded->second),
-                                   node, path, &result.bytes_read));
+    const ManifestNode& entry = Resolve(nodes, *recorded->second);
+    if (WasNeverRead(entry) && node.stat.type == NodeType::kFile &&
+        node.stat.size_bytes == entry.size_bytes &&
+        node.stat.mtime_ns != entry.mtime_ns) {
+      result.touched.push_back(node.path);
+      result.known.push_back(ToFingerprint(node, began_ns));
+      continue;
+    }
+    CAIRN_ASSIGN_OR_RETURN(const bool equal, IsEqual(context, entry, node, path,
+                                                     &result.bytes_read));
     if (!equal) {
       result.changed.push_back(node.path);
     } else if (node.stat.type == NodeType::kFile) {
@@ -128,6 +144,7 @@ std::string Describe(const Differences& differences) {
   for (const std::string& part :
        {list(differences.changed, "has other content"),
         list(differences.vanished, "is missing"),
+        list(differences.touched, "was touched before it was ever read"),
         list(differences.added, "is new")}) {
     if (part.empty()) continue;
     result += result.empty() ? part : ", " + part;
@@ -229,27 +246,73 @@ absl::Status RecordChange(Context& context, CheckpointRecord record,
                                           FingerprintDigest(check.live));
 }
 
+// Which files make it up, without reading a manifest where the catalog knows.
+absl::StatusOr<CheckpointShape> KnownShape(Context& context,
+                                           const CheckpointRecord& record) {
+  CheckpointShape shape{.run = record.run,
+                        .name = record.name,
+                        .is_directory = record.is_directory,
+                        .files = {}};
+  if (record.is_directory) return shape;
+  CAIRN_ASSIGN_OR_RETURN(const std::vector<FileFingerprint> known,
+                         context.catalog->GetFingerprints(record.generation));
+  for (const FileFingerprint& file : known) shape.files.push_back(file.path);
+  if (!known.empty()) return shape;
+  CAIRN_ASSIGN_OR_RETURN(const Manifest manifest,
+                         ReadBestManifest(context, record));
+  return ShapeOf(manifest);
+}
+
+// Reads what was touched, judges what is different, and records it.
+absl::Status LookClosely(Context& context, RootTreeView& view,
+                         const CheckpointRecord& record,
+                         const Manifest& manifest, CopyCheck* check) {
+  CAIRN_ASSIGN_OR_RETURN(const std::vector<FileFingerprint> known,
+                         context.catalog->GetFingerprints(record.generation));
+  CAIRN_ASSIGN_OR_RETURN(const Differences differences,
+                         Compare(context, manifest, check->live, known));
+  check->bytes_read = differences.bytes_read;
+  if (differences.none()) {
+    check->verdict = CopyVerdict::kEqual;
+    check->reason = fmt::format(
+        "touched, read again ({} bytes): the content is the one committed",
+        differences.bytes_read);
+    return Refresh(context, record, manifest, differences, *check);
+  }
+  CAIRN_ASSIGN_OR_RETURN(const ChangeVerdict verdict,
+                         Judge(context, view, manifest, differences, check));
+  const std::string what = Describe(differences);
+  // Somebody said that it is complete, and no rule says otherwise.
+  if (differences.only_touched() && verdict == ChangeVerdict::kWriting &&
+      check->finding.verdict == Verdict::kUnknown) {
+    check->verdict = CopyVerdict::kEqual;
+    check->reason = what;
+    return Refresh(context, record, manifest, differences, *check);
+  }
+  switch (verdict) {
+    case ChangeVerdict::kRewritten:
+      check->verdict = CopyVerdict::kRewritten;
+      check->reason = "rewritten by its owner: " + what;
+      return absl::OkStatus();
+    case ChangeVerdict::kDamaged:
+      check->verdict = CopyVerdict::kDamaged;
+      check->reason = what;
+      break;
+    case ChangeVerdict::kWriting:
+      check->verdict = CopyVerdict::kWriting;
+      check->reason = "changed, and not complete: " + what;
+      break;
+  }
+  return RecordChange(context, record, *check);
+}
+
 }  // namespace
 
 absl::StatusOr<CopyCheck> CheckCopy(Context& context, RootTreeView& view,
                                     const CheckpointRecord& record) {
   CopyCheck check;
-  absl::StatusOr<Manifest> manifest = absl::NotFoundError("not read yet");
-  CheckpointShape shape{.run = record.run,
-                        .name = record.name,
-                        .is_directory = record.is_directory,
-                        .files = {}};
-  std::vector<FileFingerprint> known;
-  if (!record.is_directory) {
-    CAIRN_ASSIGN_OR_RETURN(known,
-                           context.catalog->GetFingerprints(record.generation));
-    for (const FileFingerprint& file : known) shape.files.push_back(file.path);
-  }
-  if (!record.is_directory && known.empty()) {
-    manifest = ReadBestManifest(context, record);
-    CAIRN_RETURN_IF_ERROR(manifest.status());
-    shape = ShapeOf(*manifest);
-  }
+  CAIRN_ASSIGN_OR_RETURN(const CheckpointShape shape,
+                         KnownShape(context, record));
   absl::StatusOr<std::vector<LiveNode>> live =
       LookAt(*context.accelerator, shape);
   if (absl::IsNotFound(live.status())) {
@@ -258,54 +321,19 @@ absl::StatusOr<CopyCheck> CheckCopy(Context& context, RootTreeView& view,
   }
   CAIRN_RETURN_IF_ERROR(live.status());
   check.live = *std::move(live);
-  if (record.accelerator.present &&
-      FingerprintDigest(check.live) == record.accelerator.fingerprint) {
-    if (record.accelerator.damaged) {
-      check.verdict = CopyVerdict::kDamaged;
-      check.reason = record.accelerator.damage;
-    } else if (record.dirty) {
-      // Nothing moved since it was found changed; its rule may take it now.
-      check.verdict = CopyVerdict::kWriting;
-      check.reason = "changed since it was committed";
-    }
-    if (check.verdict != CopyVerdict::kWriting) return check;
-  }
-  if (!manifest.ok()) manifest = ReadBestManifest(context, record);
-  CAIRN_RETURN_IF_ERROR(manifest.status());
-  if (record.is_directory) {
-    CAIRN_ASSIGN_OR_RETURN(known,
-                           context.catalog->GetFingerprints(record.generation));
-  }
-  CAIRN_ASSIGN_OR_RETURN(const Differences differences,
-                         Compare(context, *manifest, check.live, known));
-  check.bytes_read = differences.bytes_read;
-  if (differences.none()) {
-    check.verdict = CopyVerdict::kEqual;
-    check.reason = fmt::format(
-        "touched, read again ({} bytes): the content is the one committed",
-        differences.bytes_read);
-    CAIRN_RETURN_IF_ERROR(
-        Refresh(context, record, *manifest, differences, check));
+  const bool untouched =
+      record.accelerator.present &&
+      FingerprintDigest(check.live) == record.accelerator.fingerprint;
+  if (untouched && record.accelerator.damaged) {
+    check.verdict = CopyVerdict::kDamaged;
+    check.reason = record.accelerator.damage;
     return check;
   }
-  CAIRN_ASSIGN_OR_RETURN(const ChangeVerdict verdict,
-                         Judge(context, view, *manifest, differences, &check));
-  const std::string what = Describe(differences);
-  switch (verdict) {
-    case ChangeVerdict::kRewritten:
-      check.verdict = CopyVerdict::kRewritten;
-      check.reason = "rewritten by its owner: " + what;
-      return check;
-    case ChangeVerdict::kDamaged:
-      check.verdict = CopyVerdict::kDamaged;
-      check.reason = what;
-      break;
-    case ChangeVerdict::kWriting:
-      check.verdict = CopyVerdict::kWriting;
-      check.reason = "changed, and not complete: " + what;
-      break;
-  }
-  CAIRN_RETURN_IF_ERROR(RecordChange(context, record, check));
+  // What was found changed is looked at again: its rule may take it now.
+  if (untouched && !record.dirty) return check;
+  CAIRN_ASSIGN_OR_RETURN(const Manifest manifest,
+                         ReadBestManifest(context, record));
+  CAIRN_RETURN_IF_ERROR(LookClosely(context, view, record, manifest, &check));
   return check;
 }
 

@@ -51,15 +51,16 @@ class Examination {
     Add(Level::kGood, std::move(subject), std::move(finding), "");
   }
   void Note(std::string subject, std::string finding, std::string advice) {
-    Add(Level::kNote, std::move(subject), std::move(finding), std::move(advice));
+    Add(Level::kNote, std::move(subject), std::move(finding),
+        std::move(advice));
   }
   void Bad(std::string subject, std::string finding, std::string advice) {
     Add(Level::kBad, std::move(subject), std::move(finding), std::move(advice));
   }
 
   void Machine() {
-    Good("checksums", fmt::format("CRC-64/NVME by {}",
-                                  Crc64KindName(Crc64KindInUse())));
+    Good("checksums",
+         fmt::format("CRC-64/NVME by {}", Crc64KindName(Crc64KindInUse())));
   }
 
   void FileSystem(const Root& root) {
@@ -95,7 +96,8 @@ class Examination {
       Good("io_uring", "works");
     } else {
       Note("io_uring", "is not available: " + facts.io_uring_reason,
-           "reads and writes are made one by one instead; more threads ([engine] "
+           "reads and writes are made one by one instead; more threads "
+           "([engine] "
            "threads) make up for some of it");
     }
     if (facts.holes) {
@@ -108,7 +110,8 @@ class Examination {
 
   void Guards(const IoFacts& facts) {
     if (facts.write_lease) {
-      Good("files in use", "write leases tell whether a file is open on this host");
+      Good("files in use",
+           "write leases tell whether a file is open on this host");
     } else {
       Note("files in use",
            "write leases are refused: " + facts.write_lease_reason,
@@ -124,7 +127,8 @@ class Examination {
     }
     if (facts.timestamp_step_ns > 10'000'000) {
       Note("time stamps",
-           fmt::format("move in steps of {} ms", facts.timestamp_step_ns / 1000000),
+           fmt::format("move in steps of {} ms",
+                       facts.timestamp_step_ns / 1000000),
            "files changed within 2 s of being read are read again");
     } else {
       Good("time stamps", fmt::format("move in steps of {} ns or less",
@@ -133,16 +137,16 @@ class Examination {
   }
 
   void Limits(const IoFacts& facts) {
-    const std::string space =
-        fmt::format("{} free of {}, {} more files",
-                    FormatBytesBoth(facts.free_bytes),
-                    FormatBytesBoth(facts.total_bytes), facts.free_inodes);
+    const std::string space = fmt::format(
+        "{} free of {}, {} more files", FormatBytesBoth(facts.free_bytes),
+        FormatBytesBoth(facts.total_bytes), facts.free_inodes);
     const double share = facts.total_bytes == 0
                              ? 1.0
                              : static_cast<double>(facts.free_bytes) /
                                    static_cast<double>(facts.total_bytes);
     if (share < kFreeShareWanted) {
-      Bad("free space", space, "release archived checkpoints: `cairn release --all`");
+      Bad("free space", space,
+          "release archived checkpoints: `cairn release --all`");
     } else {
       Good("free space", space);
     }
@@ -176,9 +180,9 @@ class Examination {
       return;
     }
     Good("accelerator identity", (*context)->accelerator_id);
-    Good("core tier", fmt::format("{}, identity {}",
-                                  EscapeName(options_.core_urls.front()),
-                                  (*context)->core_id));
+    Good("core tier",
+         fmt::format("{}, identity {}", EscapeName(options_.core_urls.front()),
+                     (*context)->core_id));
   }
 
   const Options& options_;

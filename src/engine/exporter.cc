@@ -51,11 +51,10 @@ absl::StatusOr<std::vector<CheckpointRecord>> Exporter::Select(
           context_.options.export_prefixes;
       const std::string path = JoinPath(record.run, record.name);
       const bool below =
-          prefixes.empty() ||
-          std::any_of(prefixes.begin(), prefixes.end(),
-                      [&](const std::string& prefix) {
-                        return path.starts_with(prefix);
-                      });
+          prefixes.empty() || std::any_of(prefixes.begin(), prefixes.end(),
+                                          [&](const std::string& prefix) {
+                                            return path.starts_with(prefix);
+                                          });
       const bool to_do = !record.core.manifest || record.dirty;
       return below && to_do && record.accelerator.present;
     };
@@ -93,47 +92,9 @@ absl::StatusOr<Outcome> Exporter::TryExport(const CheckpointRecord& selected) {
       Lock::OfCheckpoint(context_.options.state_dir, path, "export"));
   CAIRN_ASSIGN_OR_RETURN(CheckpointRecord record,
                          context_.catalog->Get(selected.generation));
-  if (record.core.manifest && record.core.damaged) {
-    return OutcomeOf(record, Outcome::Kind::kDamaged,
-                     "its archived copy is damaged (" + record.core.damage +
-                         "); `cairn remove --tier core` it, then export again");
-  }
-  if (!record.accelerator.present) {
-    return OutcomeOf(record, Outcome::Kind::kNothingToDo,
-                     record.core.manifest ? "already archived"
-                                          : "not on the accelerator tier");
-  }
-  RootTreeView view(&context_);
-  CAIRN_ASSIGN_OR_RETURN(CopyCheck check, CheckCopy(context_, view, record));
-  switch (check.verdict) {
-    case CopyVerdict::kUnchanged:
-    case CopyVerdict::kEqual:
-      break;
-    case CopyVerdict::kAbsent:
-      return OutcomeOf(record, Outcome::Kind::kFailed,
-                       "no longer on the accelerator tier; run `cairn scan`");
-    case CopyVerdict::kDamaged:
-      return OutcomeOf(record, Outcome::Kind::kDamaged, check.reason);
-    case CopyVerdict::kWriting:
-      return OutcomeOf(record, Outcome::Kind::kFailed, check.reason);
-    case CopyVerdict::kRewritten: {
-      CAIRN_RETURN_IF_ERROR(context_.accelerator->SyncFileSystem());
-      CAIRN_ASSIGN_OR_RETURN(
-          record, CommitFinding(context_, check.finding, "scan", {}));
-      break;
-    }
-  }
-  if (record.core.manifest) {
-    return OutcomeOf(record, Outcome::Kind::kNothingToDo, "already archived");
-  }
-  if (options_.dry_run) {
-    Outcome outcome = OutcomeOf(record, Outcome::Kind::kDone,
-                                "would be archived: " +
-                                    FormatBytesBoth(record.bytes));
-    outcome.bytes = record.bytes;
-    outcome.files = record.files;
-    return outcome;
-  }
+  CAIRN_ASSIGN_OR_RETURN(const std::optional<Outcome> settled,
+                         SettleWithout(&record));
+  if (settled.has_value()) return *settled;
   CAIRN_ASSIGN_OR_RETURN(Manifest manifest,
                          ReadAcceleratorManifest(context_, record));
   const uint64_t sent_before = counters_.bytes_sent;
@@ -146,32 +107,89 @@ absl::StatusOr<Outcome> Exporter::TryExport(const CheckpointRecord& selected) {
   absl::Status archived = Archive(&manifest, &live, &known_ns);
   context_.observer->OnFinish();
   CAIRN_RETURN_IF_ERROR(archived);
-
-  // Marks may have come meanwhile, from other processes.
-  CheckpointRecord archived_record = RecordOf(manifest);
-  archived_record.accelerator = record.accelerator;
-  CAIRN_ASSIGN_OR_RETURN(CheckpointRecord done,
-                         WithMarks(context_, std::move(archived_record)));
-  done.core.manifest = true;
-  done.core.present = true;
-  done.core.verified_ns = context_.NowNs();
-  CAIRN_RETURN_IF_ERROR(context_.catalog->Upsert(done));
-  CAIRN_RETURN_IF_ERROR(context_.catalog->SetFingerprints(
-      done.generation, ToFingerprints(live, known_ns), FingerprintDigest(live)));
+  CAIRN_RETURN_IF_ERROR(RecordArchived(manifest, record, live, known_ns));
 
   const absl::Duration took = context_.clock->Now() - began;
-  Outcome outcome = OutcomeOf(done, Outcome::Kind::kDone, "");
+  Outcome outcome = OutcomeOf(record, Outcome::Kind::kDone, "");
   outcome.bytes = counters_.bytes_sent - sent_before;
   outcome.bytes_skipped = counters_.bytes_skipped - skipped_before;
-  outcome.files = done.files;
+  outcome.files = manifest.FileCount();
   outcome.message = fmt::format("archived and verified in {}, {}",
                                 cairn::FormatDuration(took),
-                                FormatRate(done.bytes, took));
+                                FormatRate(manifest.TotalBytes(), took));
   return outcome;
 }
 
+// The outcome where nothing is to be copied, or may be. Else `record` is what
+// to archive: a new generation, if its owner rewrote it.
+absl::StatusOr<std::optional<Outcome>> Exporter::SettleWithout(
+    CheckpointRecord* record) {
+  if (record->core.manifest && record->core.damaged) {
+    return OutcomeOf(*record, Outcome::Kind::kDamaged,
+                     "its archived copy is damaged (" + record->core.damage +
+                         "); `cairn remove --tier core` it, then export again");
+  }
+  if (!record->accelerator.present) {
+    return OutcomeOf(*record, Outcome::Kind::kNothingToDo,
+                     record->core.manifest ? "already archived"
+                                           : "not on the accelerator tier");
+  }
+  RootTreeView view(&context_);
+  CAIRN_ASSIGN_OR_RETURN(const CopyCheck check,
+                         CheckCopy(context_, view, *record));
+  const bool rewritten = check.verdict == CopyVerdict::kRewritten;
+  switch (check.verdict) {
+    case CopyVerdict::kUnchanged:
+    case CopyVerdict::kEqual:
+    case CopyVerdict::kRewritten:
+      break;
+    case CopyVerdict::kAbsent:
+      return OutcomeOf(*record, Outcome::Kind::kFailed,
+                       "no longer on the accelerator tier; run `cairn scan`");
+    case CopyVerdict::kDamaged:
+      return OutcomeOf(*record, Outcome::Kind::kDamaged, check.reason);
+    case CopyVerdict::kWriting:
+      return OutcomeOf(*record, Outcome::Kind::kFailed, check.reason);
+  }
+  if (record->core.manifest && !rewritten) {
+    return OutcomeOf(*record, Outcome::Kind::kNothingToDo, "already archived");
+  }
+  if (options_.dry_run) {
+    Outcome outcome =
+        OutcomeOf(*record, Outcome::Kind::kDone,
+                  "would be archived: " + FormatBytesBoth(record->bytes));
+    outcome.bytes = record->bytes;
+    outcome.files = record->files;
+    return outcome;
+  }
+  if (rewritten) {
+    CAIRN_RETURN_IF_ERROR(context_.accelerator->SyncFileSystem());
+    CAIRN_ASSIGN_OR_RETURN(*record,
+                           CommitFinding(context_, check.finding, "scan", {}));
+  }
+  return std::nullopt;
+}
+
+absl::Status Exporter::RecordArchived(const Manifest& manifest,
+                                      const CheckpointRecord& record,
+                                      const std::vector<LiveNode>& live,
+                                      int64_t known_ns) {
+  CheckpointRecord archived = RecordOf(manifest);
+  archived.accelerator = record.accelerator;
+  // Marks may have come meanwhile, from other processes.
+  CAIRN_ASSIGN_OR_RETURN(archived, WithMarks(context_, std::move(archived)));
+  archived.core.manifest = true;
+  archived.core.present = true;
+  archived.core.verified_ns = context_.NowNs();
+  CAIRN_RETURN_IF_ERROR(context_.catalog->Upsert(archived));
+  return context_.catalog->SetFingerprints(archived.generation,
+                                           ToFingerprints(live, known_ns),
+                                           FingerprintDigest(live));
+}
+
 // Sends everything, makes sure that nothing changed meanwhile, publishes. A
-// checkpoint that changed is not tried again here: the next export looks at it anew.
+// checkpoint that changed is not tried again here: the next export looks at it
+// anew.
 absl::Status Exporter::Archive(Manifest* manifest, std::vector<LiveNode>* live,
                                int64_t* known_ns) {
   const CheckpointShape shape = ShapeOf(*manifest);
@@ -201,21 +219,22 @@ absl::Status Exporter::SendFiles(Manifest* manifest,
   CAIRN_RETURN_IF_ERROR(workers.Wait());
   CAIRN_RETURN_IF_ERROR(submitted);
   CAIRN_RETURN_IF_ERROR(ConfirmUnchanged(*manifest, live));
-  // The framework's own marker last: whoever reads the container without cairn sees
-  // a complete checkpoint or an incomplete one.
+  // The framework's own marker last: whoever reads the container without cairn
+  // sees a complete checkpoint or an incomplete one.
   if (marker == nullptr) return absl::OkStatus();
   CAIRN_KILL_POINT("export.before_marker");
   CAIRN_RETURN_IF_ERROR(files.Submit(workers, marker));
   return workers.Wait();
 }
 
-// What was touched while we read is read once more: time stamps may jump on some
-// file systems, so the content decides.
+// What was touched while we read is read once more: time stamps may jump on
+// some file systems, so the content decides.
 absl::Status Exporter::ConfirmUnchanged(const Manifest& manifest,
                                         std::vector<LiveNode>* live) {
   CAIRN_ASSIGN_OR_RETURN(std::vector<LiveNode> now,
                          LookAt(*context_.accelerator, ShapeOf(manifest)));
-  if (FingerprintDigest(now) == FingerprintDigest(*live)) return absl::OkStatus();
+  if (FingerprintDigest(now) == FingerprintDigest(*live))
+    return absl::OkStatus();
   const auto changed = [](const std::string& path) {
     return absl::UnavailableError(fmt::format(
         "{} changed while it was being copied; it is archived once it rests",
@@ -235,10 +254,9 @@ absl::Status Exporter::ConfirmUnchanged(const Manifest& manifest,
     }
     const ManifestNode& entry = *recorded.at(node.path);
     if (entry.type != ManifestNodeType::kFile || entry.blocks.empty()) continue;
-    CAIRN_ASSIGN_OR_RETURN(
-        const std::vector<BlockDigest> blocks,
-        DigestFile(context_, NaturalKey(manifest, entry), entry.size_bytes,
-                   nullptr));
+    CAIRN_ASSIGN_OR_RETURN(const std::vector<BlockDigest> blocks,
+                           DigestFile(context_, NaturalKey(manifest, entry),
+                                      entry.size_bytes, nullptr));
     if (blocks != entry.blocks) return changed(node.path);
   }
   *live = std::move(now);
@@ -249,10 +267,11 @@ absl::Status Exporter::Publish(const Manifest& manifest) {
   CAIRN_ASSIGN_OR_RETURN(const std::string encoded, EncodeManifest(manifest));
   const std::string path = ManifestPath(manifest.head);
   CAIRN_KILL_POINT("export.before_manifest");
-  absl::Status put = context_.core->Put(path, AsBytes(encoded),
-                                        {.metadata = {},
-                                         .crc64_nvme = Crc64Nvme(AsBytes(encoded)),
-                                         .barrier = true});
+  absl::Status put =
+      context_.core->Put(path, AsBytes(encoded),
+                         {.metadata = {},
+                          .crc64_nvme = Crc64Nvme(AsBytes(encoded)),
+                          .barrier = true});
   // An earlier attempt of this generation may have got this far.
   if (absl::IsAlreadyExists(put)) {
     CAIRN_ASSIGN_OR_RETURN(const Manifest stored,
@@ -277,8 +296,8 @@ absl::Status Exporter::Publish(const Manifest& manifest) {
   return absl::OkStatus();
 }
 
-// False if a key of somebody else's stands where our natural keys need a directory,
-// or below where they need a file.
+// False if a key of somebody else's stands where our natural keys need a
+// directory, or below where they need a file.
 absl::StatusOr<bool> Exporter::NaturalKeysFree(const Manifest& manifest) {
   const std::string path = manifest.CheckpointPath();
   std::vector<std::string> ancestors;
@@ -298,11 +317,11 @@ absl::StatusOr<bool> Exporter::NaturalKeysFree(const Manifest& manifest) {
   if (manifest.head.is_directory) return true;
   for (const ManifestNode& node : manifest.nodes) {
     bool below = false;
-    absl::Status listed = context_.core->List(
-        NaturalKey(manifest, node) + "/", [&below](const ObjectInfo&) {
-          below = true;
-          return absl::CancelledError();
-        });
+    absl::Status listed = context_.core->List(NaturalKey(manifest, node) + "/",
+                                              [&below](const ObjectInfo&) {
+                                                below = true;
+                                                return absl::CancelledError();
+                                              });
     if (below) return false;
     CAIRN_RETURN_IF_ERROR(listed);
   }

@@ -1,12 +1,13 @@
 // Accelerator tier -> core tier, one checkpoint at a time.
 //
-// Every object is stored and verified before the manifest, which goes up last and
-// behind a barrier; only then does the checkpoint count as archived. One that changes
-// while it is read is reported, and not archived. After a crash the same call goes
-// on with what the store holds.
+// Every object is stored and verified before the manifest, which goes up last
+// and behind a barrier; only then does the checkpoint count as archived. One
+// that changes while it is read is reported, and not archived. After a crash
+// the same call goes on with what the store holds.
 
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -34,6 +35,12 @@ class Exporter {
 
  private:
   absl::StatusOr<Outcome> TryExport(const CheckpointRecord& selected);
+  absl::StatusOr<std::optional<Outcome>> SettleWithout(
+      CheckpointRecord* record);
+  absl::Status RecordArchived(const Manifest& manifest,
+                              const CheckpointRecord& record,
+                              const std::vector<LiveNode>& live,
+                              int64_t known_ns);
   absl::Status Archive(Manifest* manifest, std::vector<LiveNode>* live,
                        int64_t* known_ns);
   absl::Status SendFiles(Manifest* manifest, std::vector<LiveNode>* live);

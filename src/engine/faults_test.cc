@@ -1,6 +1,7 @@
-// The engine over a core tier that fails: at every call of every verb in turn, with
-// the call refused or its reply lost, and with bytes changed on the way. After each
-// failure nothing counts as archived that is not, and the same call again finishes.
+// The engine over a core tier that fails: at every call of every verb in turn,
+// with the call refused or its reply lost, and with bytes changed on the way.
+// After each failure nothing counts as archived that is not, and the same call
+// again finishes.
 
 #include <filesystem>
 
@@ -60,7 +61,9 @@ class FaultsTest : public EngineFixture {
   int damages_ = 0;
 };
 
-TEST_F(FaultsTest, EveryRefusedPut) { FailEveryCall(Verb::kPut, Fault::kRefuse); }
+TEST_F(FaultsTest, EveryRefusedPut) {
+  FailEveryCall(Verb::kPut, Fault::kRefuse);
+}
 
 TEST_F(FaultsTest, EveryLostReplyOfAPut) {
   FailEveryCall(Verb::kPut, Fault::kApplyThenLoseReply);
@@ -83,8 +86,9 @@ TEST_F(FaultsTest, EveryStatListAndBeginRefused) {
   FailEveryCall(Verb::kListUploads, Fault::kRefuse);
 }
 
-// A store that checks what it is given and damages it afterwards can't be caught by
-// an export; a verify finds every such byte, whichever object it is in.
+// A store that checks what it is given and damages it afterwards can't be
+// caught by an export; a verify finds every such byte, whichever object it is
+// in.
 TEST_F(FaultsTest, BytesChangedBehindTheStoresBackAreFound) {
   for (const Verb verb : {Verb::kPut, Verb::kAddPart}) {
     for (int skip = 0;; ++skip) {
@@ -98,8 +102,7 @@ TEST_F(FaultsTest, BytesChangedBehindTheStoresBackAreFound) {
       faulty_->ClearScripts();
       VerifyOptions core_only;
       core_only.tier = TierChoice::kCore;
-      const auto verified =
-          VerifyCheckpoint(context_, Newest(step), core_only);
+      const auto verified = VerifyCheckpoint(context_, Newest(step), core_only);
       ASSERT_OK(verified);
       EXPECT_TRUE(verified->front().good || reached) << "call " << skip;
       damages_ += !verified->front().good;

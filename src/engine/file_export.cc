@@ -61,7 +61,8 @@ class FileExport::LargeFile {
   absl::Status Open() {
     keys_ = owner_.Keys(node_);
     if (keys_.empty()) return absl::OkStatus();  // By content: digests first.
-    absl::StatusOr<ObjectInfo> there = owner_.context_.core->Stat(keys_.front());
+    absl::StatusOr<ObjectInfo> there =
+        owner_.context_.core->Stat(keys_.front());
     if (there.ok()) return absl::OkStatus();
     if (!absl::IsNotFound(there.status())) return there.status();
     return OpenUpload(keys_.front());
@@ -269,11 +270,11 @@ std::vector<std::string> FileExport::Keys(const ManifestNode& node) const {
 
 absl::Status FileExport::PutOrTake(const std::string& key,
                                    const ManifestNode& node, ByteView content) {
-  absl::Status put = context_.core->Put(
-      key, content,
-      {.metadata = MetadataOf(node),
-       .crc64_nvme = FileCrc64(node.size_bytes, node.blocks),
-       .barrier = false});
+  absl::Status put =
+      context_.core->Put(key, content,
+                         {.metadata = MetadataOf(node),
+                          .crc64_nvme = FileCrc64(node.size_bytes, node.blocks),
+                          .barrier = false});
   if (put.ok()) {
     counters_.bytes_sent += content.size();
     return put;
@@ -296,7 +297,8 @@ absl::Status FileExport::TakeIfEqual(const std::string& key,
   for (uint64_t i = 0; i < node.blocks.size(); ++i) {
     const MutableByteView block =
         buffer.bytes().first(DigestBlockSize(node.size_bytes, i));
-    absl::Status read = context_.core->ReadAt(key, i * kDigestBlockBytes, block);
+    absl::Status read =
+        context_.core->ReadAt(key, i * kDigestBlockBytes, block);
     if (absl::IsDataLoss(read) || absl::IsOutOfRange(read)) return other();
     CAIRN_RETURN_IF_ERROR(read);
     if (!DigestsMatch(DigestBlock(block, true), node.blocks[i])) return other();

@@ -1,11 +1,11 @@
 // One file's way to the core tier: read, digested, stored, verified.
 //
-// A file of at most one digest block goes in one Put. A larger one goes as an upload
-// whose parts are its digest blocks, in parallel; after a crash the same upload is
-// found again and only parts that the store does not hold, or holds otherwise, are
-// sent. An object that is already there under the wanted key is taken if its content
-// is read back equal; otherwise the next key is tried: natural, of this generation,
-// or by content (docs/format.md, "Keys").
+// A file of at most one digest block goes in one Put. A larger one goes as an
+// upload whose parts are its digest blocks, in parallel; after a crash the same
+// upload is found again and only parts that the store does not hold, or holds
+// otherwise, are sent. An object that is already there under the wanted key is
+// taken if its content is read back equal; otherwise the next key is tried:
+// natural, of this generation, or by content (docs/format.md, "Keys").
 
 #pragma once
 
@@ -32,8 +32,8 @@ struct ExportCounters {
 // Everything must outlive the tasks submitted. Thread-safe.
 class FileExport {
  public:
-  // `natural_keys` false: something else owns the checkpoint's place in the core
-  // tier's name space (a key `run` against a key `run/x`).
+  // `natural_keys` false: something else owns the checkpoint's place in the
+  // core tier's name space (a key `run` against a key `run/x`).
   FileExport(Context* context, const Manifest* manifest, bool natural_keys,
              RateLimiter* limiter, ExportCounters* counters)
       : context_(*context),
@@ -43,8 +43,8 @@ class FileExport {
         counters_(*counters) {}
 
   // Submits what it takes to store the content of `node` (kFile); when
-  // workers.Wait() returns OK, node->blocks and node->key are filled and the object
-  // is stored and verified (durable with the store's next barrier).
+  // workers.Wait() returns OK, node->blocks and node->key are filled and the
+  // object is stored and verified (durable with the store's next barrier).
   // kUnavailable: the file is not what the manifest says: it changed meanwhile.
   absl::Status Submit(Workers& workers, ManifestNode* node);
 

@@ -33,8 +33,8 @@ TierId NewTierId(std::string_view kind, absl::Time now) {
   return tier;
 }
 
-// The accelerator's identity: the one it has, else a new one. On an empty directory
-// whose predecessor the catalog knows, only if that was asked for.
+// The accelerator's identity: the one it has, else a new one. On an empty
+// directory whose predecessor the catalog knows, only if that was asked for.
 absl::StatusOr<TierId> IdentifyAccelerator(Context& context, Catalog& catalog,
                                            bool replace) {
   absl::StatusOr<TierId> found = ReadAcceleratorId(*context.accelerator);
@@ -42,11 +42,13 @@ absl::StatusOr<TierId> IdentifyAccelerator(Context& context, Catalog& catalog,
   CAIRN_ASSIGN_OR_RETURN(const std::string known,
                          catalog.GetSetting(kAcceleratorIdSetting));
   if (!known.empty() && !replace) {
-    return absl::FailedPreconditionError(fmt::format(
-        "{} has no .cairn/tier.json, but this catalog knows an accelerator tier "
-        "there. If it is only not mounted, mount it; if this is a new, empty disk, "
-        "add --replace-accelerator",
-        EscapeName(context.options.accelerator_path)));
+    return absl::FailedPreconditionError(
+        fmt::format("{} has no .cairn/tier.json, but this catalog knows an "
+                    "accelerator tier "
+                    "there. If it is only not mounted, mount it; if this is a "
+                    "new, empty disk, "
+                    "add --replace-accelerator",
+                    EscapeName(context.options.accelerator_path)));
   }
   const TierId fresh = NewTierId("accelerator", context.clock->Now());
   absl::Status written = context.accelerator->WriteFileDurably(
@@ -64,7 +66,8 @@ absl::StatusOr<TierId> IdentifyCore(Context& context,
   if (!absl::IsNotFound(found.status())) return found;
   if (!known.empty()) {
     return absl::FailedPreconditionError(fmt::format(
-        "{} has no .cairn/tier.json, but this catalog knows a core tier there. If "
+        "{} has no .cairn/tier.json, but this catalog knows a core tier there. "
+        "If "
         "it is only not mounted, mount it; for a new one use another state_dir",
         EscapeName(context.options.core_urls.front())));
   }
@@ -100,7 +103,8 @@ absl::Status CheckConditionalCreate(ObjectStore& core) {
   if (absl::IsAlreadyExists(again)) return absl::OkStatus();
   if (!again.ok()) return again;
   return absl::FailedPreconditionError(
-      "the core tier replaces objects that exist; cairn needs a store that refuses "
+      "the core tier replaces objects that exist; cairn needs a store that "
+      "refuses "
       "to (conditional create)");
 }
 
@@ -119,20 +123,20 @@ absl::Status InitTiers(const InitOptions& options, Observer* observer) {
       Lock::OfStore(options.options.state_dir, Lock::Mode::kExclusive));
   CAIRN_ASSIGN_OR_RETURN(std::unique_ptr<Context> context,
                          OpenTiers(options.options, observer, /*create=*/true));
-  CAIRN_ASSIGN_OR_RETURN(
-      context->catalog, Catalog::Open(CatalogConnection(options.options)));
+  CAIRN_ASSIGN_OR_RETURN(context->catalog,
+                         Catalog::Open(CatalogConnection(options.options)));
   Catalog& catalog = *context->catalog;
   CAIRN_ASSIGN_OR_RETURN(const bool fresh, IsFresh(catalog));
   CAIRN_ASSIGN_OR_RETURN(const std::string known_core,
                          catalog.GetSetting(kCoreIdSetting));
   // The core tier is checked before anything is written to a new accelerator.
-  CAIRN_ASSIGN_OR_RETURN(const TierId core,
-                         IdentifyCore(*context, known_core));
+  CAIRN_ASSIGN_OR_RETURN(const TierId core, IdentifyCore(*context, known_core));
   if (!known_core.empty() && known_core != core.id) {
-    return absl::FailedPreconditionError(fmt::format(
-        "{} is another core tier than this catalog knows; use another state_dir for "
-        "it",
-        EscapeName(options.options.core_urls.front())));
+    return absl::FailedPreconditionError(
+        fmt::format("{} is another core tier than this catalog knows; use "
+                    "another state_dir for "
+                    "it",
+                    EscapeName(options.options.core_urls.front())));
   }
   CAIRN_RETURN_IF_ERROR(CheckConditionalCreate(*context->core));
   CAIRN_ASSIGN_OR_RETURN(
@@ -178,7 +182,8 @@ absl::StatusOr<OpenedStore> OpenForVerbs(const Options& options,
   CAIRN_RETURN_IF_ERROR(CheckTierIds(context, *context.catalog));
   CAIRN_ASSIGN_OR_RETURN(const bool fresh, IsFresh(*context.catalog));
   if (!fresh) return opened;
-  // The catalog was deleted, or this host never had one: an index is made again.
+  // The catalog was deleted, or this host never had one: an index is made
+  // again.
   context.catalog.reset();
   opened.lock = Lock();
   context.observer->OnNotice(

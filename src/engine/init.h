@@ -14,8 +14,8 @@ namespace cairn {
 
 absl::Status InitTiers(const InitOptions& options, Observer* observer);
 
-// Tiers, catalog (rebuilt if it is empty) and identities, all checked. `lock` is the
-// store's lock, held in `mode`.
+// Tiers, catalog (rebuilt if it is empty) and identities, all checked. `lock`
+// is the store's lock, held in `mode`.
 struct OpenedStore {
   Lock lock;
   std::unique_ptr<Context> context;

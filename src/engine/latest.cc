@@ -20,7 +20,8 @@ namespace {
 
 constexpr char kNotArchivedYet[] = "not archived yet";
 
-// Why a generation can't be the answer; nullopt: it is good where `present` says.
+// Why a generation can't be the answer; nullopt: it is good where `present`
+// says.
 struct Look {
   std::optional<std::string> bad;
   bool present = false;
@@ -43,8 +44,9 @@ absl::StatusOr<Look> LookAtCandidate(Context& context,
         !absl::IsNotFound(check.status())) {
       return check.status();
     }
-    const bool good = check.ok() && (check->verdict == CopyVerdict::kUnchanged ||
-                                     check->verdict == CopyVerdict::kEqual);
+    const bool good =
+        check.ok() && (check->verdict == CopyVerdict::kUnchanged ||
+                       check->verdict == CopyVerdict::kEqual);
     if (good) {
       look.present = true;
       return look;
@@ -83,8 +85,8 @@ absl::StatusOr<bool> BringBack(Context& context, const CheckpointRecord& record,
                                LatestReport* report, std::string* reason) {
   RestoreOptions restore;
   restore.generation = record.generation;
-  absl::StatusOr<RestoreReport> restored = RestoreCheckpoint(
-      context, JoinPath(record.run, record.name), restore);
+  absl::StatusOr<RestoreReport> restored =
+      RestoreCheckpoint(context, JoinPath(record.run, record.name), restore);
   if (absl::IsDataLoss(restored.status())) {
     *reason = Message(restored.status());
     return false;
@@ -118,7 +120,8 @@ void WarnOfOrder(const std::vector<CheckpointRecord>& records,
                  const CheckpointRecord& chosen, LatestReport* report) {
   for (const CheckpointRecord& other : records) {
     const bool both = other.step.has_value() && chosen.step.has_value();
-    if (both && *other.step > *chosen.step && other.sequence < chosen.sequence) {
+    if (both && *other.step > *chosen.step &&
+        other.sequence < chosen.sequence) {
       report->warnings.push_back(fmt::format(
           "{} has the higher step {} and was committed earlier; newest means "
           "committed last",
@@ -145,10 +148,11 @@ absl::StatusOr<LatestReport> FindLatest(Context& context, std::string_view run,
       continue;
     }
     if (!look.present && !options.restore) {
-      return absl::FailedPreconditionError(fmt::format(
-          "the newest good checkpoint, {}, is on the core tier only; add --restore "
-          "to bring it back",
-          EscapeName(path)));
+      return absl::FailedPreconditionError(
+          fmt::format("the newest good checkpoint, {}, is on the core tier "
+                      "only; add --restore "
+                      "to bring it back",
+                      EscapeName(path)));
     }
     if (!look.present) {
       std::string reason;

@@ -39,8 +39,8 @@ int FlockRepeating(int fd, int operation) {
   return result;
 }
 
-// Who holds a checkpoint, as its lock file tells; the file may be older than the
-// lock, so this is a hint for people only.
+// Who holds a checkpoint, as its lock file tells; the file may be older than
+// the lock, so this is a hint for people only.
 std::string Holder(int fd) {
   char text[256];
   const ssize_t size = pread(fd, text, sizeof(text), 0);

@@ -49,10 +49,9 @@ absl::StatusOr<Manifest> Decode(const std::string& content,
                                 const CheckpointRecord& record,
                                 std::string_view tier) {
   absl::StatusOr<Manifest> manifest = DecodeManifest(AsBytes(content));
-  const std::string what = fmt::format("manifest of {} on the {} tier",
-                                       JoinPath(EscapeName(record.run),
-                                                EscapeName(record.name)),
-                                       tier);
+  const std::string what = fmt::format(
+      "manifest of {} on the {} tier",
+      JoinPath(EscapeName(record.run), EscapeName(record.name)), tier);
   if (!manifest.ok()) return Annotate(manifest.status(), what);
   if (manifest->head.generation != record.generation ||
       manifest->head.run != record.run || manifest->head.name != record.name) {
@@ -79,8 +78,8 @@ std::string UserName() {
 
 }  // namespace
 
-absl::StatusOr<Manifest> ReadAcceleratorManifest(Context& context,
-                                                 const CheckpointRecord& record) {
+absl::StatusOr<Manifest> ReadAcceleratorManifest(
+    Context& context, const CheckpointRecord& record) {
   absl::StatusOr<std::string> content = context.accelerator->ReadSmallFile(
       ManifestPathOf(record), kManifestBytesMax);
   CAIRN_RETURN_IF_ERROR(content.status());
@@ -108,8 +107,8 @@ absl::StatusOr<Manifest> ReadBestManifest(Context& context,
   return manifest;
 }
 
-absl::Status WriteAcceleratorManifest(Context& context, const Manifest& manifest,
-                                      bool replace) {
+absl::Status WriteAcceleratorManifest(Context& context,
+                                      const Manifest& manifest, bool replace) {
   CAIRN_ASSIGN_OR_RETURN(const std::string content, EncodeManifest(manifest));
   return context.accelerator->WriteFileDurably(ManifestPath(manifest.head),
                                                AsBytes(content), replace);
@@ -142,10 +141,9 @@ absl::Status WriteMark(Context& context, std::string_view checkpoint_path,
   if (mark.user.empty()) mark.user = UserName();
   const std::string path = MarkPath(checkpoint_path, mark, Nonce());
   const std::string content = EncodeMark(mark);
-  CAIRN_RETURN_IF_ERROR(context.core->Put(path, AsBytes(content),
-                                          {.metadata = {},
-                                           .crc64_nvme = std::nullopt,
-                                           .barrier = true}));
+  CAIRN_RETURN_IF_ERROR(context.core->Put(
+      path, AsBytes(content),
+      {.metadata = {}, .crc64_nvme = std::nullopt, .barrier = true}));
   CAIRN_KILL_POINT("mark.between_tiers");
   return context.accelerator->WriteFileDurably(path, AsBytes(content), false);
 }
@@ -210,9 +208,8 @@ absl::StatusOr<std::vector<Mark>> ReadMarks(Context& context,
 
 absl::StatusOr<CheckpointRecord> WithMarks(Context& context,
                                            CheckpointRecord record) {
-  CAIRN_ASSIGN_OR_RETURN(
-      const std::vector<Mark> marks,
-      ReadMarks(context, JoinPath(record.run, record.name)));
+  CAIRN_ASSIGN_OR_RETURN(const std::vector<Mark> marks,
+                         ReadMarks(context, JoinPath(record.run, record.name)));
   const MarkState state = SummariseMarks(marks, record.generation);
   record.pinned = state.pinned;
   record.hold_until_ns = state.hold_until_ns;

@@ -19,9 +19,8 @@ absl::Status Apply(Context& context, std::string_view path, Mark mark) {
   CAIRN_KILL_POINT("pin.after_mark");
   CAIRN_ASSIGN_OR_RETURN(const std::vector<Mark> marks,
                          ReadMarks(context, whole));
-  CAIRN_ASSIGN_OR_RETURN(
-      const std::vector<CheckpointRecord> generations,
-      context.catalog->Generations(record.run, record.name));
+  CAIRN_ASSIGN_OR_RETURN(const std::vector<CheckpointRecord> generations,
+                         context.catalog->Generations(record.run, record.name));
   for (CheckpointRecord generation : generations) {
     const MarkState state = SummariseMarks(marks, generation.generation);
     generation.pinned = state.pinned;
@@ -39,8 +38,7 @@ absl::Status PinCheckpoint(Context& context, std::string_view path,
   mark.kind = MarkKind::kPin;
   mark.reason = options.reason;
   if (options.hold_for.has_value()) {
-    mark.until_ns =
-        absl::ToUnixNanos(context.clock->Now() + *options.hold_for);
+    mark.until_ns = absl::ToUnixNanos(context.clock->Now() + *options.hold_for);
   }
   return Apply(context, path, std::move(mark));
 }

@@ -10,7 +10,8 @@
 
 namespace cairn {
 
-// Durable on both tiers when they return. For all generations of the checkpoint.
+// Durable on both tiers when they return. For all generations of the
+// checkpoint.
 absl::Status PinCheckpoint(Context& context, std::string_view path,
                            const PinOptions& options);
 absl::Status UnpinCheckpoint(Context& context, std::string_view path);

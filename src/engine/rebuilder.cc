@@ -17,6 +17,7 @@
 #include "base/status_macros.h"
 #include "engine/checkpoint_files.h"
 #include "engine/committer.h"
+#include "engine/restorer.h"
 #include "engine/root_tree_view.h"
 #include "engine/scanner.h"
 #include "engine/staging.h"
@@ -39,7 +40,8 @@ absl::StatusOr<ManifestName> ParseManifestPath(std::string_view path) {
   }
   ManifestName name;
   name.checkpoint = path.substr(0, slash);
-  CAIRN_ASSIGN_OR_RETURN(name.id, ParseManifestFileName(path.substr(slash + 1)));
+  CAIRN_ASSIGN_OR_RETURN(name.id,
+                         ParseManifestFileName(path.substr(slash + 1)));
   return name;
 }
 
@@ -103,10 +105,11 @@ class Rebuild {
     return absl::OkStatus();
   }
 
-  using Reader = absl::StatusOr<Manifest> (*)(Context&, const CheckpointRecord&);
+  using Reader = absl::StatusOr<Manifest> (*)(Context&,
+                                              const CheckpointRecord&);
 
-  // nullopt: damaged or not a manifest; named in the warnings, not fatal, so that
-  // one bad file does not hide all the others.
+  // nullopt: damaged or not a manifest; named in the warnings, not fatal, so
+  // that one bad file does not hide all the others.
   absl::StatusOr<std::optional<Manifest>> Read(const std::string& path,
                                                std::string_view tier,
                                                Reader reader) {
@@ -117,8 +120,8 @@ class Rebuild {
       return std::nullopt;
     }
     absl::Status first;
-    // The name's last component is the checkpoint's name nearly always; a manifest
-    // knows better, so every split is tried.
+    // The name's last component is the checkpoint's name nearly always; a
+    // manifest knows better, so every split is tried.
     for (size_t cut = name->checkpoint.rfind('/');;
          cut = name->checkpoint.rfind('/', cut - 1)) {
       CheckpointRecord wanted;
@@ -142,9 +145,9 @@ class Rebuild {
 
   void Warn(std::string_view tier, const std::string& path,
             const absl::Status& status) {
-    report_.warnings.push_back(
-        fmt::format("{} tier: {}/{}: {}", tier, kManifests, EscapeName(path),
-                    Message(status)));
+    report_.warnings.push_back(fmt::format("{} tier: {}/{}: {}", tier,
+                                           kManifests, EscapeName(path),
+                                           Message(status)));
   }
 
   CheckpointRecord& Merge(const Manifest& manifest) {
@@ -153,8 +156,8 @@ class Rebuild {
     return at->second;
   }
 
-  // Present if every file is there with its size and mtime; what differs is left to
-  // the check that follows (CheckCopy), which reads it.
+  // Present if every file is there with its size and mtime; what differs is
+  // left to the check that follows (CheckCopy), which reads it.
   absl::Status LookAtFiles(const Manifest& manifest, CheckpointRecord* record) {
     absl::StatusOr<std::vector<LiveNode>> live =
         LookAt(*context_.accelerator, ShapeOf(manifest));
@@ -236,7 +239,10 @@ void RemoveDatabase(const std::string& path) {
 absl::StatusOr<RebuildReport> RebuildCatalog(Context& context) {
   const std::string path = context.options.state_dir + "/catalog.db";
   const std::string fresh = context.options.state_dir + "/catalog.new.db";
-  CAIRN_RETURN_IF_ERROR(RecoverStaging(context).status());
+  CAIRN_RETURN_IF_ERROR(
+      RecoverStaging(context, [&context](const Manifest& manifest) {
+        return MarkPresent(context, manifest);
+      }));
   RemoveDatabase(fresh);  // Left by a rebuild that was killed.
   CAIRN_ASSIGN_OR_RETURN(std::unique_ptr<Catalog> catalog,
                          Catalog::Open("sqlite3://" + fresh));

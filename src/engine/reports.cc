@@ -84,9 +84,8 @@ absl::StatusOr<ShowReport> ShowCheckpoint(Context& context,
   CAIRN_ASSIGN_OR_RETURN(const CheckpointRecord record,
                          FindCheckpoint(context, path, ""));
   report.checkpoint = LiveInfo(context, record, true);
-  CAIRN_ASSIGN_OR_RETURN(
-      const std::vector<CheckpointRecord> generations,
-      context.catalog->Generations(record.run, record.name));
+  CAIRN_ASSIGN_OR_RETURN(const std::vector<CheckpointRecord> generations,
+                         context.catalog->Generations(record.run, record.name));
   for (const CheckpointRecord& generation : generations) {
     report.generations.push_back(
         ToInfo(generation, generation.generation == record.generation));

@@ -85,8 +85,8 @@ struct Restored {
   std::vector<std::string> warnings;
 };
 
-// Fetches into staging and publishes there, over a copy known to be bad if need
-// be.
+// Fetches into staging, publishes (over a copy known to be bad if need be) and
+// records.
 absl::StatusOr<Restored> Fetch(Context& context, const Manifest& manifest,
                                bool replace) {
   const std::string attempt = "restore-" + manifest.head.generation;
@@ -109,14 +109,15 @@ absl::StatusOr<Restored> Fetch(Context& context, const Manifest& manifest,
   CAIRN_RETURN_IF_ERROR(filled);
   CAIRN_KILL_POINT("restore.before_publish");
   CAIRN_RETURN_IF_ERROR(staging.Publish(manifest, replace));
+  CAIRN_RETURN_IF_ERROR(RecordRestored(context, manifest));
+  CAIRN_RETURN_IF_ERROR(staging.Discard());
   Restored result;
   result.bytes = tree.bytes_fetched();
   result.bytes_skipped = tree.bytes_skipped();
   if (tree.owner_refused()) {
     result.warnings.push_back(
         "owners and groups were not restored, as that takes root; set-id bits "
-        "were "
-        "left off");
+        "were left off");
   }
   return result;
 }
@@ -173,6 +174,11 @@ absl::StatusOr<RestoreReport> RestoreRecord(Context& context,
         EscapeName(path), check.reason));
   }
   absl::StatusOr<Manifest> manifest = ReadCoreManifest(context, record);
+  if (absl::IsNotFound(manifest.status())) {
+    manifest = absl::DataLossError(
+        fmt::format("the archived copy of {} has lost its manifest: {}",
+                    EscapeName(path), Message(manifest.status())));
+  }
   if (absl::IsDataLoss(manifest.status())) {
     CAIRN_RETURN_IF_ERROR(MarkCoreDamaged(context, record, manifest.status()));
   }
@@ -192,7 +198,6 @@ absl::StatusOr<RestoreReport> RestoreRecord(Context& context,
     CAIRN_RETURN_IF_ERROR(MarkCoreDamaged(context, record, restored.status()));
   }
   CAIRN_RETURN_IF_ERROR(restored.status());
-  CAIRN_RETURN_IF_ERROR(RecordRestored(context, *manifest));
   CAIRN_ASSIGN_OR_RETURN(const CheckpointRecord now,
                          context.catalog->Get(record.generation));
   report.checkpoint = ToInfo(now, true);

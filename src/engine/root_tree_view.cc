@@ -77,8 +77,8 @@ absl::StatusOr<std::vector<TreeEntry>> RootTreeView::List(
 
 absl::StatusOr<std::unique_ptr<ByteSource>> RootTreeView::Open(
     std::string_view file) {
-  CAIRN_ASSIGN_OR_RETURN(
-      BlockFile opened, context_->accelerator->OpenForRead(file, /*direct=*/false));
+  CAIRN_ASSIGN_OR_RETURN(BlockFile opened, context_->accelerator->OpenForRead(
+                                               file, /*direct=*/false));
   CAIRN_ASSIGN_OR_RETURN(const NodeStat stat, Root::StatOpen(opened));
   return std::make_unique<FileByteSource>(std::move(opened), stat.size_bytes);
 }

@@ -103,8 +103,8 @@ absl::StatusOr<Manifest> DescribeSource(Context& context, std::string_view path,
   return manifest;
 }
 
-// A save is not resumed (its source may be another by now), so what dead ones left
-// only takes space.
+// A save is not resumed (its source may be another by now), so what dead ones
+// left only takes space.
 absl::Status RemoveDeadSaves(Context& context) {
   CAIRN_ASSIGN_OR_RETURN(const std::vector<StagingLeftover> leftovers,
                          ListStagingLeftovers(context));
@@ -122,7 +122,8 @@ absl::Status CheckFits(Context& context, const Manifest& manifest) {
   const uint64_t needed = manifest.TotalBytes();
   if (needed <= space.free_bytes) return absl::OkStatus();
   return absl::ResourceExhaustedError(fmt::format(
-      "{} needs {}, and {} has {} free; run `cairn sweep` for leftovers of dead "
+      "{} needs {}, and {} has {} free; run `cairn sweep` for leftovers of "
+      "dead "
       "saves, or release older checkpoints",
       EscapeName(manifest.CheckpointPath()), FormatBytesBoth(needed),
       EscapeName(context.accelerator->path()),
@@ -170,10 +171,10 @@ absl::StatusOr<CheckpointRecord> SaveDirectory(Context& context,
     copied = staging.Publish(manifest, /*replace=*/false);
     if (copied.ok()) {
       const int64_t known_ns = context.NowNs();
-      CAIRN_ASSIGN_OR_RETURN(
-          const std::vector<LiveNode> live,
-          LookAt(*context.accelerator, ShapeOf(manifest)));
+      CAIRN_ASSIGN_OR_RETURN(const std::vector<LiveNode> live,
+                             LookAt(*context.accelerator, ShapeOf(manifest)));
       CAIRN_RETURN_IF_ERROR(RecordPresent(context, manifest, live, known_ns));
+      CAIRN_RETURN_IF_ERROR(staging.Discard());
       return context.catalog->Get(manifest.head.generation);
     }
   }

@@ -1,5 +1,5 @@
-// Takes a directory in as a checkpoint: copied into staging with digests from the
-// first read, compared with them on the way, durable before it appears.
+// Takes a directory in as a checkpoint: copied into staging with digests from
+// the first read, compared with them on the way, durable before it appears.
 
 #pragma once
 
@@ -13,8 +13,8 @@
 
 namespace cairn {
 
-// `cairn save`. kAlreadyExists: something lies at `path`. kUnavailable: a file of
-// `source` changed meanwhile. A failed save leaves nothing at `path`.
+// `cairn save`. kAlreadyExists: something lies at `path`. kUnavailable: a file
+// of `source` changed meanwhile. A failed save leaves nothing at `path`.
 absl::StatusOr<CheckpointRecord> SaveDirectory(Context& context,
                                                std::string_view path,
                                                const std::string& source,

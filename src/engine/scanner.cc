@@ -30,7 +30,8 @@ absl::StatusOr<ScanReport> Scanner::Run() {
   }
   for (const auto& [run, records] : known_files_) {
     for (const CheckpointRecord& record : records) {
-      if (record.accelerator.present) CAIRN_RETURN_IF_ERROR(Disappeared(record));
+      if (record.accelerator.present)
+        CAIRN_RETURN_IF_ERROR(Disappeared(record));
     }
   }
   CAIRN_RETURN_IF_ERROR(CommitNew());
@@ -124,9 +125,8 @@ absl::Status Scanner::VisitKnown(const CheckpointRecord& record) {
   }
   CAIRN_RETURN_IF_ERROR(looked.status());
   CopyCheck check = *std::move(looked);
-  const std::string base = record.is_directory
-                               ? JoinPath(record.run, record.name)
-                               : record.run;
+  const std::string base =
+      record.is_directory ? JoinPath(record.run, record.name) : record.run;
   switch (check.verdict) {
     case CopyVerdict::kAbsent:
       return record.accelerator.present ? Disappeared(record)
@@ -151,7 +151,8 @@ absl::Status Scanner::VisitKnown(const CheckpointRecord& record) {
   ++report_.checkpoints;
   Count(check.live);
   if (!record.is_directory) {
-    for (const LiveNode& node : check.live) view_.Hide(JoinPath(base, node.path));
+    for (const LiveNode& node : check.live)
+      view_.Hide(JoinPath(base, node.path));
   }
   return absl::OkStatus();
 }
@@ -161,16 +162,19 @@ absl::Status Scanner::Disappeared(const CheckpointRecord& record) {
   CAIRN_RETURN_IF_ERROR(RemoveAcceleratorManifest(context_, record));
   if (!record.core.manifest) {
     Note(record, Outcome::Kind::kDone,
-         "deleted from the accelerator tier by its owner; it was never archived");
+         "deleted from the accelerator tier by its owner; it was never "
+         "archived");
     return context_.catalog->Remove(record.generation);
   }
   gone.accelerator = {};
   gone.dirty = false;
   if (!record.released) {
     Note(record, Outcome::Kind::kDone,
-         "deleted from the accelerator tier by its owner; the archived copy stays");
+         "deleted from the accelerator tier by its owner; the archived copy "
+         "stays");
   }
-  CAIRN_RETURN_IF_ERROR(context_.catalog->SetFingerprints(gone.generation, {}, ""));
+  CAIRN_RETURN_IF_ERROR(
+      context_.catalog->SetFingerprints(gone.generation, {}, ""));
   return context_.catalog->Upsert(gone);
 }
 

@@ -1,11 +1,11 @@
-// Finds checkpoints on the accelerator tier, commits the complete ones, and notices
-// what became of those already known.
+// Finds checkpoints on the accelerator tier, commits the complete ones, and
+// notices what became of those already known.
 //
 // A known checkpoint whose fingerprint is unchanged costs one statx a file and
-// nothing else. One that was touched is *unknown*: what was touched is read again;
-// equal digests refresh the fingerprint, and only different content is a rewrite or
-// damage (policy/selection.h, JudgeChange). Absence under a valid tier id without a
-// release record is its owner's delete.
+// nothing else. One that was touched is *unknown*: what was touched is read
+// again; equal digests refresh the fingerprint, and only different content is a
+// rewrite or damage (policy/selection.h, JudgeChange). Absence under a valid
+// tier id without a release record is its owner's delete.
 
 #pragma once
 

@@ -45,8 +45,8 @@ absl::StatusOr<UniqueFd> TakeLock(const Root& root,
   return std::move(file->fd);
 }
 
-// What has to be renamed to publish: the directory itself, or each of the files,
-// the framework's marker last.
+// What has to be renamed to publish: the directory itself, or each of the
+// files, the framework's marker last.
 std::vector<std::string> NamesToMove(const Manifest& manifest) {
   if (manifest.head.is_directory) return {""};
   std::vector<std::string> names;
@@ -86,7 +86,8 @@ absl::Status FinishPublication(Context& context, const std::string& directory,
     const std::string from = JoinPath(directory + kTree, name);
     const std::string to = JoinPath(manifest.BasePath(), name);
     CAIRN_ASSIGN_OR_RETURN(const bool waiting, root.Exists(from));
-    if (!waiting) continue;  // Moved by an earlier try: what lies there is ours.
+    if (!waiting)
+      continue;  // Moved by an earlier try: what lies there is ours.
     CAIRN_RETURN_IF_ERROR(root.MakeDirectories(ParentOf(to)));
     if (replace) CAIRN_RETURN_IF_ERROR(MoveAside(root, directory, to, name));
     CAIRN_RETURN_IF_ERROR(root.Rename(from, to, /*replace=*/false));
@@ -111,6 +112,14 @@ absl::Status CheckPlaceIsFree(const Root& root, const Manifest& manifest) {
     }
   }
   return absl::OkStatus();
+}
+
+// The decision first: what is half removed must not be taken for half
+// published.
+absl::Status RemoveAttempt(const Root& root, const std::string& directory) {
+  CAIRN_RETURN_IF_ERROR(root.RemoveFile(directory + kDecision));
+  CAIRN_RETURN_IF_ERROR(root.RemoveTree(directory));
+  return root.SyncDirectory(kStagingDirectory);
 }
 
 absl::StatusOr<Manifest> ReadDecision(const Root& root,
@@ -163,45 +172,46 @@ absl::Status Staging::Publish(const Manifest& manifest, bool replace) {
     // Somebody took the place meanwhile: nothing of ours was published there.
     CAIRN_RETURN_IF_ERROR(root.RemoveFile(directory_ + kDecision));
   }
-  CAIRN_RETURN_IF_ERROR(finished);
-  return Discard();
+  return finished;
 }
 
 absl::Status Staging::Discard() {
-  CAIRN_RETURN_IF_ERROR(context_->accelerator->RemoveTree(directory_));
-  return context_->accelerator->SyncDirectory(kStagingDirectory);
+  return RemoveAttempt(*context_->accelerator, directory_);
 }
 
-absl::StatusOr<std::vector<Manifest>> RecoverStaging(Context& context) {
+absl::Status RecoverStaging(
+    Context& context, absl::FunctionRef<absl::Status(const Manifest&)> record) {
   const Root& root = *context.accelerator;
-  std::vector<Manifest> published;
   absl::StatusOr<std::vector<DirectoryEntry>> attempts =
       root.List(kStagingDirectory);
-  if (absl::IsNotFound(attempts.status())) return published;
+  if (absl::IsNotFound(attempts.status())) return absl::OkStatus();
   CAIRN_RETURN_IF_ERROR(attempts.status());
   for (const DirectoryEntry& attempt : *attempts) {
     if (attempt.stat.type != NodeType::kDirectory) continue;
     const std::string directory =
         std::string(kStagingDirectory) + "/" + attempt.name;
-    CAIRN_ASSIGN_OR_RETURN(const bool decided, root.Exists(directory + kDecision));
+    CAIRN_ASSIGN_OR_RETURN(const bool decided,
+                           root.Exists(directory + kDecision));
     if (!decided) continue;
     absl::StatusOr<UniqueFd> lock = TakeLock(root, directory);
     if (absl::IsUnavailable(lock.status())) continue;  // Its owner will finish.
     CAIRN_RETURN_IF_ERROR(lock.status());
-    CAIRN_ASSIGN_OR_RETURN(Manifest manifest, ReadDecision(root, directory));
+    CAIRN_ASSIGN_OR_RETURN(const Manifest manifest,
+                           ReadDecision(root, directory));
     absl::Status finished = FinishPublication(context, directory, manifest);
     if (absl::IsAlreadyExists(finished)) {
-      context.observer->OnNotice(fmt::format(
-          "an interrupted restore or save of {} was given up: its place is taken",
-          EscapeName(manifest.CheckpointPath())));
+      context.observer->OnNotice(
+          fmt::format("an interrupted restore or save of {} was given up: its "
+                      "place is taken",
+                      EscapeName(manifest.CheckpointPath())));
       CAIRN_RETURN_IF_ERROR(root.RemoveFile(directory + kDecision));
       continue;
     }
     CAIRN_RETURN_IF_ERROR(finished);
-    CAIRN_RETURN_IF_ERROR(root.RemoveTree(directory));
-    published.push_back(std::move(manifest));
+    CAIRN_RETURN_IF_ERROR(record(manifest));
+    CAIRN_RETURN_IF_ERROR(RemoveAttempt(root, directory));
   }
-  return published;
+  return absl::OkStatus();
 }
 
 absl::StatusOr<std::vector<StagingLeftover>> ListStagingLeftovers(
@@ -243,7 +253,8 @@ absl::Status RemoveStagingLeftover(Context& context,
     return root.RemoveFile(leftover.directory);
   }
   // Held while it goes, so that nobody resumes what is half removed.
-  CAIRN_ASSIGN_OR_RETURN(const UniqueFd lock, TakeLock(root, leftover.directory));
+  CAIRN_ASSIGN_OR_RETURN(const UniqueFd lock,
+                         TakeLock(root, leftover.directory));
   return root.RemoveTree(leftover.directory);
 }
 

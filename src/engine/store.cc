@@ -172,6 +172,29 @@ class StoreImpl final : public Store {
 
 }  // namespace
 
+namespace {
+
+absl::Status RecordRecovered(Context& context, const Manifest& manifest) {
+  const std::string path = EscapeName(manifest.CheckpointPath());
+  const absl::Status there =
+      LookAt(*context.accelerator, ShapeOf(manifest)).status();
+  if (absl::IsNotFound(there)) {
+    context.observer->OnNotice(fmt::format(
+        "{}: was deleted after an interrupted restore or save", path));
+    return RemoveAcceleratorManifest(context, RecordOf(manifest));
+  }
+  CAIRN_RETURN_IF_ERROR(there);
+  CAIRN_RETURN_IF_ERROR(MarkPresent(context, manifest));
+  // Its owner may have written to it since, so nothing is known of the content
+  // of its files until it is read.
+  CAIRN_RETURN_IF_ERROR(RecordPresent(context, manifest, /*live=*/{}, 0));
+  context.observer->OnNotice(
+      fmt::format("{}: an interrupted restore or save was finished", path));
+  return absl::OkStatus();
+}
+
+}  // namespace
+
 absl::Status Store::Init(const InitOptions& options, Observer* observer) {
   return InitTiers(options, observer);
 }
@@ -183,18 +206,10 @@ absl::StatusOr<std::unique_ptr<Store>> Store::Open(const Options& options,
   // What a dead process had decided to publish is finished before anything
   // else.
   Context& context = *opened.context;
-  CAIRN_ASSIGN_OR_RETURN(const std::vector<Manifest> recovered,
-                         RecoverStaging(context));
-  for (const Manifest& manifest : recovered) {
-    const int64_t known_ns = context.NowNs();
-    CAIRN_ASSIGN_OR_RETURN(const std::vector<LiveNode> live,
-                           LookAt(*context.accelerator, ShapeOf(manifest)));
-    CAIRN_RETURN_IF_ERROR(MarkPresent(context, manifest));
-    CAIRN_RETURN_IF_ERROR(RecordPresent(context, manifest, live, known_ns));
-    context.observer->OnNotice(
-        fmt::format("{}: an interrupted restore or save was finished",
-                    EscapeName(manifest.CheckpointPath())));
-  }
+  CAIRN_RETURN_IF_ERROR(
+      RecoverStaging(context, [&context](const Manifest& manifest) {
+        return RecordRecovered(context, manifest);
+      }));
   CAIRN_RETURN_IF_ERROR(RecoverReleases(context));
   return std::make_unique<StoreImpl>(std::move(opened));
 }

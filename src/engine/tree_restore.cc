@@ -17,8 +17,8 @@
 
 namespace cairn {
 
-// A file being made: by one task if it is small, else by one task for each block.
-// Thread-safe.
+// A file being made: by one task if it is small, else by one task for each
+// block. Thread-safe.
 class TreeRestore::OneFile {
  public:
   OneFile(TreeRestore* owner, const ManifestNode* node)
@@ -67,8 +67,7 @@ class TreeRestore::OneFile {
     const uint64_t offset = index * kDigestBlockBytes;
     const BlockDigest& expected = node_.blocks[index];
     if (offset + size <= left_bytes_) {
-      absl::Status read =
-          owner_.context_.io->Read(file_, offset, size, buffer);
+      absl::Status read = owner_.context_.io->Read(file_, offset, size, buffer);
       if (read.ok() &&
           DigestsMatch(DigestBlock(buffer.first(size), true), expected)) {
         owner_.bytes_skipped_ += size;
@@ -88,7 +87,8 @@ class TreeRestore::OneFile {
     }
     owner_.bytes_fetched_ += size;
     owner_.context_.observer->OnProgress(size, 0);
-    // Over what an earlier attempt left, holes are written too: it may be anything.
+    // Over what an earlier attempt left, holes are written too: it may be
+    // anything.
     if (offset < left_bytes_) {
       return owner_.context_.io->Write(file_, offset, size, buffer);
     }
@@ -96,20 +96,22 @@ class TreeRestore::OneFile {
   }
 
   // Only what the original had: its holes stay holes.
-  absl::Status WriteData(uint64_t offset, uint64_t size, MutableByteView buffer) {
+  absl::Status WriteData(uint64_t offset, uint64_t size,
+                         MutableByteView buffer) {
     IoEngine& io = *owner_.context_.io;
-    if (!node_.extents.has_value()) return io.Write(file_, offset, size, buffer);
+    if (!node_.extents.has_value())
+      return io.Write(file_, offset, size, buffer);
     const uint64_t end = offset + size;
     for (const ManifestExtent& extent : *node_.extents) {
       const uint64_t from = std::max(offset, extent.offset);
       const uint64_t to = std::min(end, extent.offset + extent.size_bytes);
       if (from >= to) continue;
-      // Direct writes want whole pages; what they add around the extent are zeros
-      // of the same block.
+      // Direct writes want whole pages; what they add around the extent are
+      // zeros of the same block.
       const uint64_t page = from / kDirectAlignment * kDirectAlignment;
       const uint64_t last = std::min(end, RoundUpToDirect(to));
-      CAIRN_RETURN_IF_ERROR(io.Write(file_, page, last - page,
-                                     buffer.subspan(page - offset)));
+      CAIRN_RETURN_IF_ERROR(
+          io.Write(file_, page, last - page, buffer.subspan(page - offset)));
     }
     return absl::OkStatus();
   }
@@ -193,8 +195,8 @@ absl::Status TreeRestore::SetAttributes() {
     CAIRN_RETURN_IF_ERROR(
         root.MakeHardLink(staging_.TreePath(node.target), path));
   }
-  // Children before parents: filling a directory moves its mtime, and a read-only
-  // one could not be filled.
+  // Children before parents: filling a directory moves its mtime, and a
+  // read-only one could not be filled.
   for (auto node = manifest_.nodes.rbegin(); node != manifest_.nodes.rend();
        ++node) {
     if (node->type == ManifestNodeType::kHardLink) continue;
@@ -202,7 +204,8 @@ absl::Status TreeRestore::SetAttributes() {
     if (node->type == ManifestNodeType::kDirectory) type = NodeType::kDirectory;
     if (node->type == ManifestNodeType::kSymlink) type = NodeType::kSymlink;
     bool refused = false;
-    CAIRN_RETURN_IF_ERROR(root.SetAttributes(staging_.TreePath(node->path), type,
+    CAIRN_RETURN_IF_ERROR(root.SetAttributes(staging_.TreePath(node->path),
+                                             type,
                                              {.mode = node->mode,
                                               .uid = node->uid,
                                               .gid = node->gid,

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "base/escape.h"
@@ -42,15 +43,16 @@ void Conclude(const Manifest& manifest, bool content_read,
   outcome->bytes = manifest.TotalBytes();
   if (!outcome->good) {
     const Damage& first = outcome->damages.front();
-    outcome->message = fmt::format("{} {}", EscapeName(first.file), first.message);
+    outcome->message =
+        fmt::format("{} {}", EscapeName(first.file), first.message);
     if (outcome->damages.size() > 1) {
       outcome->message +=
           fmt::format(" (and {} more files)", outcome->damages.size() - 1);
     }
     if (!content_read) outcome->message += "; content not read";
   } else if (outcome->message.empty()) {
-    outcome->message = content_read ? "every byte matches"
-                                    : "sizes match; content not read";
+    outcome->message =
+        content_read ? "every byte matches" : "sizes match; content not read";
   }
 }
 
@@ -114,6 +116,16 @@ absl::StatusOr<VerifyOutcome> VerifyAccelerator(Context& context,
   CAIRN_ASSIGN_OR_RETURN(
       const std::vector<Mismatch> found,
       CompareContent(context, manifest, manifest.BasePath()));
+  const auto missing = [](const Mismatch& one) {
+    return one.kind == "missing";
+  };
+  if (found.size() == manifest.nodes.size() &&
+      std::all_of(found.begin(), found.end(), missing)) {
+    // Not damage: under a valid tier id, that is how its owner deletes it.
+    outcome.message =
+        "no longer on the accelerator tier; `cairn scan` takes note of that";
+    return outcome;
+  }
   AddDamages(manifest, found, &outcome);
   if (!digested && !quick) {
     CAIRN_RETURN_IF_ERROR(CheckStructure(context, manifest, &outcome));
@@ -207,7 +219,8 @@ absl::StatusOr<std::vector<VerifyOutcome>> VerifyCheckpoint(
          .message = outcome.tier + ": " + outcome.message,
          .time_ns = context.NowNs()}));
   }
-  if (good) CAIRN_RETURN_IF_ERROR(context.catalog->ClearFailure("verify", path));
+  if (good)
+    CAIRN_RETURN_IF_ERROR(context.catalog->ClearFailure("verify", path));
   return outcomes;
 }
 

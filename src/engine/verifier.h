@@ -11,8 +11,9 @@
 
 namespace cairn {
 
-// One outcome for each tier that `record` has a copy on and `options` asks for. What
-// is found goes into the catalog: damage is remembered, and cleared when all is good.
+// One outcome for each tier that `record` has a copy on and `options` asks for.
+// What is found goes into the catalog: damage is remembered, and cleared when
+// all is good.
 absl::StatusOr<std::vector<VerifyOutcome>> VerifyCheckpoint(
     Context& context, const CheckpointRecord& record,
     const VerifyOptions& options);

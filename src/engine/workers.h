@@ -14,8 +14,8 @@
 
 namespace cairn {
 
-// Submit() and Wait() from one thread, not from a task. After the first task that
-// fails, those not yet begun are dropped.
+// Submit() and Wait() from one thread, not from a task. After the first task
+// that fails, those not yet begun are dropped.
 class Workers {
  public:
   using Task = std::function<absl::Status()>;

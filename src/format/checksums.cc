@@ -1,5 +1,5 @@
-// The checksums that formats bring along (structure.h, CheckFileChecksums), and the
-// CRC-32 that zip uses.
+// The checksums that formats bring along (structure.h, CheckFileChecksums), and
+// the CRC-32 that zip uses.
 
 #include <fmt/format.h>
 
@@ -33,23 +33,24 @@ constexpr std::array<uint32_t, 256> kCrc32Table = [] {
 
 absl::Status CheckEntry(ByteSource& file, const ZipDirectory& directory,
                         const ZipEntry& entry, std::vector<std::byte>* window) {
-  // Not stored as it is, or written with checksums turned off: nothing to compare.
+  // Not stored as it is, or written with checksums turned off: nothing to
+  // compare.
   if (entry.method != 0 || entry.crc32 == 0) return absl::OkStatus();
   CAIRN_ASSIGN_OR_RETURN(const uint64_t begin,
                          CheckLocalHeader(file, directory, entry));
   uint32_t crc = 0;
   for (uint64_t done = 0; done < entry.uncompressed_bytes;) {
-    const uint64_t size = std::min<uint64_t>(
-        window->size(), entry.uncompressed_bytes - done);
+    const uint64_t size =
+        std::min<uint64_t>(window->size(), entry.uncompressed_bytes - done);
     const MutableByteView piece = MutableByteView(*window).first(size);
     CAIRN_RETURN_IF_ERROR(file.ReadAt(begin + done, piece));
     crc = Crc32(piece, crc);
     done += size;
   }
   if (crc == entry.crc32) return absl::OkStatus();
-  return absl::DataLossError(fmt::format(
-      "the record {} at offset {} does not match its own CRC-32",
-      EscapeName(entry.name), begin));
+  return absl::DataLossError(
+      fmt::format("the record {} at offset {} does not match its own CRC-32",
+                  EscapeName(entry.name), begin));
 }
 
 bool IsZip(ByteSource& file) {

@@ -24,7 +24,7 @@ namespace {
 // Data that changed in the last minute, and this much later than the record
 // that describes it, is being rewritten in place; anything else may be the
 // order in which files were copied.
-constexpr int64_t kRewriteSlackNs = int64_t{60} * 1'000'000'000;
+constexpr absl::Duration kRewriteSlack = absl::Seconds(60);
 
 absl::StatusOr<std::unique_ptr<ByteSource>> OpenFile(CheckContext& context,
                                                      std::string_view path) {
@@ -347,6 +347,13 @@ Verdicts CheckDcpRecord(CheckContext& context, const std::string& directory,
   return std::nullopt;
 }
 
+bool IsRewritten(const TreeEntry& data, const TreeEntry& record,
+                 absl::Time now) {
+  const absl::Time changed = absl::FromUnixNanos(data.mtime_ns);
+  return changed - absl::FromUnixNanos(record.mtime_ns) > kRewriteSlack &&
+         now - changed < kRewriteSlack;
+}
+
 Verdicts CheckDcpDirectory(CheckContext& context,
                            const ContentDirectory& directory) {
   const DcpFiles files = CollectDcpFiles(directory);
@@ -363,9 +370,7 @@ Verdicts CheckDcpDirectory(CheckContext& context,
         auto problem, CheckDcpRecord(context, directory.path, *files.record));
     if (problem) return problem;
     if (files.newest_data != nullptr &&
-        files.newest_data->mtime_ns - kRewriteSlackNs >
-            files.record->mtime_ns &&
-        context.now_ns - files.newest_data->mtime_ns < kRewriteSlackNs) {
+        IsRewritten(*files.newest_data, *files.record, context.now)) {
       return Problem{ProblemKind::kInProgress,
                      fmt::format("{} is newer than {}: rewritten in place",
                                  EscapeName(JoinPath(directory.path,

@@ -12,6 +12,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "format/checkpoint_content.h"
 #include "format/framework_rules.h"
 #include "format/tree_view.h"
@@ -50,7 +51,7 @@ struct CheckContext {
   std::string name;
   std::optional<int64_t> step;
   std::optional<int64_t> epoch;
-  int64_t now_ns = 0;
+  absl::Time now;
   // A marker of its own says that it is complete: no need to look for another.
   bool marked = false;
   bool lightning = false;    // The content has Lightning's numbers.

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "format/judge.h"
-#include "format/recogniser_test_util.h"
+#include "testing/recogniser_fixture.h"
 
 namespace cairn {
 namespace {

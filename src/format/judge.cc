@@ -310,7 +310,7 @@ absl::Status Judge::Decide(const Completion& completion,
                        .name = finding.name,
                        .step = finding.step,
                        .epoch = finding.epoch,
-                       .now_ns = absl::ToUnixNanos(now_),
+                       .now = now_,
                        .marked = proof == Proof::kMarker && markers.any};
   CAIRN_ASSIGN_OR_RETURN(const auto problem,
                          FindProblem(completion, content, markers, context));

@@ -419,7 +419,7 @@ Verdicts CheckRankFiles(CheckContext& context) {
           std::string_view(entry.name)
               .substr(prefix.size(),
                       entry.name.size() - prefix.size() - suffix.size()));
-      if (rank) ranks.insert(*rank);
+      if (rank && *rank < INT64_MAX) ranks.insert(*rank);
     }
     if (ranks.empty()) continue;
     int64_t expected = 0;

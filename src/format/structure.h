@@ -110,9 +110,9 @@ struct StructureReport {
 absl::StatusOr<StructureReport> CheckFile(std::string_view name,
                                           ByteSource& file);
 
-// Reads the whole file and compares it with the checksums its format brings along:
-// the CRC-32 of each record of a zip (torch.save, npz). OK where the format has
-// none, or where they were turned off on writing.
+// Reads the whole file and compares it with the checksums its format brings
+// along: the CRC-32 of each record of a zip (torch.save, npz). OK where the
+// format has none, or where they were turned off on writing.
 absl::Status CheckFileChecksums(ByteSource& file);
 
 }  // namespace cairn

@@ -1,4 +1,3 @@
-#include "format/crc32.h"
 #include "format/torch_zip.h"
 
 #include <algorithm>
@@ -8,6 +7,7 @@
 #include "base/posix.h"
 #include "base/status_macros.h"
 #include "fmt/format.h"
+#include "format/crc32.h"
 #include "format/wire.h"
 #include "format/zip.h"
 
@@ -143,7 +143,8 @@ absl::StatusOr<std::string> ReadPickle(ByteSource& file,
       std::string content,
       ReadPiece(file, archive.pickle_offset, archive.pickle_bytes));
   // torch can be told not to compute any (then 0 is recorded).
-  if (archive.pickle_crc32 != 0 && Crc32(AsBytes(content)) != archive.pickle_crc32) {
+  if (archive.pickle_crc32 != 0 &&
+      Crc32(AsBytes(content)) != archive.pickle_crc32) {
     return Flaw(archive.pickle_offset,
                 "the content of data.pkl does not match its CRC-32");
   }

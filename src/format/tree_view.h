@@ -1,6 +1,6 @@
 // A directory tree as the recogniser sees it: names, sizes and bytes, never
-// writes. The engine implements it over the accelerator tier; tests implement it
-// in memory.
+// writes. The engine implements it over the accelerator tier; tests implement
+// it in memory.
 
 #pragma once
 

@@ -19,6 +19,7 @@
 
 #include "base/check.h"
 #include "base/escape.h"
+#include "base/posix.h"
 #include "base/status_macros.h"
 #include "fmt/format.h"
 
@@ -169,7 +170,7 @@ std::string RefusalReason(int error) {
     case EINVAL:
       return "this kernel's io_uring is too old (5.6 is needed)";
     default:
-      return fmt::format("io_uring does not start: {}", strerror(error));
+      return fmt::format("io_uring does not start: {}", ErrorText(error));
   }
 }
 

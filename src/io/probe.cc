@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "base/escape.h"
+#include "base/posix.h"
 #include "base/status_macros.h"
 #include "fmt/format.h"
 #include "io/io_engine.h"
@@ -246,7 +247,7 @@ class ScratchProbe {
             static_cast<ssize_t>(kDirectAlignment)) {
       facts_->direct_reason =
           fmt::format("O_DIRECT is taken at open, but not for a transfer: {}",
-                      strerror(errno));
+                      ErrorText(errno));
       return absl::OkStatus();
     }
     facts_->direct_io = true;

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/escape.h"
+#include "base/posix.h"
 #include "base/status_macros.h"
 #include "fmt/format.h"
 
@@ -69,7 +70,7 @@ absl::StatusOr<WriteLease> WriteLease::Take(const Root& root,
   // default now, and nobody to send it to once the lease, which sets the owner,
   // is there.
   if (fcntl(fd, F_SETSIG, SIGURG) != 0) {
-    return CannotTell(file, strerror(errno));
+    return CannotTell(file, ErrorText(errno));
   }
   if (fcntl(fd, F_SETLEASE, F_WRLCK) != 0) {
     const int error = errno;
@@ -83,9 +84,9 @@ absl::StatusOr<WriteLease> WriteLease::Take(const Root& root,
       return CannotTell(file, "only its owner, or CAP_LEASE, may take a lease");
     }
     return CannotTell(file, fmt::format("the file system gives no leases ({})",
-                                        strerror(error)));
+                                        ErrorText(error)));
   }
-  if (fcntl(fd, F_SETOWN, 0) != 0) return CannotTell(file, strerror(errno));
+  if (fcntl(fd, F_SETOWN, 0) != 0) return CannotTell(file, ErrorText(errno));
   return WriteLease(std::move(file));
 }
 

@@ -54,8 +54,9 @@ std::vector<NewFind> OrderOfAdoption(std::vector<NewFind> finds,
     return std::tuple(find.step.value_or(std::numeric_limits<int64_t>::min()),
                       find.marker_mtime_ns, find.name);
   };
-  std::sort(finds.begin(), finds.end(),
-            [&key](const NewFind& a, const NewFind& b) { return key(a) < key(b); });
+  std::sort(
+      finds.begin(), finds.end(),
+      [&key](const NewFind& a, const NewFind& b) { return key(a) < key(b); });
   for (size_t i = 1; i < finds.size(); ++i) {
     const NewFind& before = finds[i - 1];
     const NewFind& after = finds[i];

@@ -1,5 +1,5 @@
-// Every guard of a release, one by one, and every piece of evidence that tells a
-// rewrite from damage. Pure functions: the cases are the specification.
+// Every guard of a release, one by one, and every piece of evidence that tells
+// a rewrite from damage. Pure functions: the cases are the specification.
 
 #include "policy/selection.h"
 

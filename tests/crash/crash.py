@@ -143,18 +143,23 @@ class Workspace:
         self._must("rebuild", environment=environment)
         rebuilt = self.listing(environment)
         shutil.rmtree(elsewhere)
-        for one, other in zip(listing, rebuilt, strict=False):
-            if one != other:
-                fields = [key for key in one if one[key] != other.get(key)]
-                raise Failed(
-                    f"rebuild has another {', '.join(fields)} of"
-                    f" {one['path']}:\n  {one}\n  {other}"
+        if wrong := listing_differs(listing, rebuilt):
+            raise Failed(f"a rebuilt catalog says otherwise: {wrong}")
+
+
+def listing_differs(wanted: list[Any], found: list[Any]) -> str:
+    """Where; "" if it does not."""
+    paths = [[c["path"] for c in one] for one in (wanted, found)]
+    if paths[0] != paths[1]:
+        return f"{paths[1]}, should be {paths[0]}"
+    for one, other in zip(wanted, found, strict=True):
+        for key in one:
+            if one[key] != other.get(key):
+                return (
+                    f"{one['path']} {one.get('generation', '')} has {key}"
+                    f" {other.get(key)!r}, should be {one[key]!r}"
                 )
-        if len(listing) != len(rebuilt):
-            raise Failed(
-                f"ls has {len(listing)} after a rebuild {len(rebuilt)}:"
-                f" {[c['path'] for c in rebuilt]}"
-            )
+    return ""
 
 
 def without_chance(listing: list[Any]) -> list[Any]:
@@ -374,12 +379,9 @@ class Round:
         if durable is not None and answer.code in (0, 4):
             check_copied(verb, answer, durable)
         listing = workspace.listing()
-        if without_chance(listing) != self.reference.listings[index]:
-            raise Failed(
-                "ls is not as without a kill:\n"
-                f"  {without_chance(listing)}\n"
-                f"  {self.reference.listings[index]}"
-            )
+        wanted = self.reference.listings[index]
+        if wrong := listing_differs(wanted, without_chance(listing)):
+            raise Failed(f"ls is not as without a kill: {wrong}")
         if verb.settled:
             workspace.check_listing(listing)
             workspace.check_rebuilt(listing)

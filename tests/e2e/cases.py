@@ -7,6 +7,7 @@ them, killing cairn at a named point, running it as somebody else.
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import pathlib
 import random
@@ -21,7 +22,8 @@ from typing import Any
 import pytest
 from workspace import Tree, Workspace, differences, tree_of
 
-BLOCK = 8 << 20  # A digest block; also the size of a part.
+MIB = 1 << 20
+BLOCK = 8 * MIB  # A digest block; also the size of a part.
 MARKER = "DONE"  # What the generic rule takes for a commit record.
 NOBODY = 65534
 Files = Mapping[Any, bytes]  # Content by name, as text or bytes.
@@ -32,6 +34,7 @@ needs_root = pytest.mark.skipif(
 )
 
 
+@functools.lru_cache(maxsize=64)
 def noise(size: int, seed: int = 0) -> bytes:
     """Bytes that do not compress and differ by seed."""
     return random.Random(seed).randbytes(size)
@@ -268,6 +271,15 @@ def mounted(kind: str, megabytes: int, where: pathlib.Path) -> Iterator[None]:
     finally:
         subprocess.run(["umount", str(where)], check=True)
         image.unlink(missing_ok=True)
+
+
+def fill_up(path: pathlib.Path) -> None:
+    """A file that takes all the space there is."""
+    with contextlib.suppress(OSError), open(path, "wb", buffering=0) as file:
+        for size in (MIB, 4096):
+            with contextlib.suppress(OSError):
+                while file.write(bytes(size)) == size:
+                    pass
 
 
 def free_bytes(path: pathlib.Path) -> int:

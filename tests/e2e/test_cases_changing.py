@@ -155,10 +155,14 @@ def test_time_stamps_that_jump(cairn: Workspace) -> None:
             answer = cairn.call("export", "run/step-1")
             if answer.code == 0:
                 break
-            assert "changed while it was being copied" in answer.err
-    if answer.code != 0:
-        cairn.run("export", "run/step-1")
-    assert listing(cairn)["run/step-1"]["archived"]
+            # Bounded; and what it could not make sure of it says.
+            assert "changed while" in answer.err
+        # Seen many times over, it never counts as damaged.
+        for _ in range(3):
+            cairn.run("scan")
+    cairn.run("export", "--all")
+    after = listing(cairn)["run/step-1"]
+    assert after["archived"] and not after["damaged"]
     cairn.run("verify", "run/step-1", "--tier", "core")
 
 
@@ -246,6 +250,48 @@ def test_touched_and_equal(
     assert bytes_moved(cairn.json("export", "--all")) == 0
 
 
+def test_touched_before_it_was_ever_read(cairn: Workspace) -> None:
+    """No digest says what was committed; what is there, and whole, counts."""
+    folder = make(cairn, "run/step-1")
+    make(cairn, "run/by-hand", marker=False)
+    cairn.run("scan")
+    cairn.run("adopt", "run/by-hand", "--label", "who=me", "--step", "7")
+    os.utime(folder / "weights.raw")
+    os.utime(cairn.accelerator / "run" / "by-hand" / "weights.raw")
+    cairn.run("scan")
+    for info in listing(cairn).values():
+        assert not info["damaged"] and not info["dirty"]
+    assert listing(cairn)["run/by-hand"]["labels"] == {"who": "me"}
+    cairn.run("export", "--all")
+    cairn.run("verify", "--all")
+    assert cairn.json("scan")["changes"] == []
+
+
+def test_written_over_before_it_was_ever_read(cairn: Workspace) -> None:
+    """One name for all saves, each of the same size: the last is the newest."""
+    folder = make(cairn, "run/step-1", {"w.raw": b"save 1"})
+    cairn.run("scan")
+    first = listing(cairn)["run/step-1"]
+    rewrite(folder, {"w.raw": b"save 2"})
+    cairn.run("scan")
+    second = listing(cairn)["run/step-1"]
+    assert second["sequence"] > first["sequence"]
+    cairn.run("export", "--all")
+    rewrite(folder, {"w.raw": b"save 3"})
+    archive(cairn)
+    third = listing(cairn)["run/step-1"]
+    assert third["sequence"] > second["sequence"]
+    for generation, content in (
+        (second["generation"], b"save 2"),
+        (third["generation"], b"save 3"),
+    ):
+        cairn.run(
+            *("restore", "run/step-1", "--force"),
+            *("--generation", generation),
+        )
+        assert (folder / "w.raw").read_bytes() == content
+
+
 def test_restored_is_known(cairn: Workspace) -> None:
     """A restored file has another inode and ctime, and is not unknown."""
     folder = make(cairn, "run/step-1")
@@ -324,8 +370,7 @@ def test_hard_link_inside(cairn: Workspace) -> None:
     shutil.rmtree(folder)
     cairn.run("restore", "run/step-1")
     assert_same(before, folder)
-    sizes = [s for key, s in objects(cairn).items() if key.endswith(".raw")]
-    assert sizes == [10_000]
+    cairn.run("verify", "run/step-1")
 
 
 def test_same_size_and_times(cairn: Workspace) -> None:

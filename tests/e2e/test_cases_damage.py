@@ -67,6 +67,8 @@ SPOILS = [
     Spoil("escaped", "percent%.raw", lambda p: flip(p, 3), "corrupt", 0),
     Spoil("marker", "DONE", lambda p: p.unlink(), "missing", 0),
 ]  # fmt: skip
+# An empty file is restored from the manifest alone.
+RESTORED = [spoil for spoil in SPOILS if spoil.id != "marker"]
 TIERS = ("accelerator", "core")
 
 
@@ -138,6 +140,7 @@ def test_damaged_copy_is_replaced_by_the_archived(
     two.run("verify", "run/step-2")
 
 
+@pytest.mark.parametrize("spoil", RESTORED, ids=lambda spoil: spoil.id)
 def test_damaged_archive_is_not_restored(two: Workspace, spoil: Spoil) -> None:
     """`restore` refuses, `latest --restore` falls back, and says so."""
     one = tree_of(two.accelerator / "run" / "step-1")
@@ -163,6 +166,7 @@ def test_damaged_archive_is_not_restored(two: Workspace, spoil: Spoil) -> None:
     assert staging(two) == []
 
 
+@pytest.mark.parametrize("spoil", RESTORED[::3], ids=lambda spoil: spoil.id)
 def test_fall_back_without_asking_for_restore_first(
     two: Workspace, spoil: Spoil
 ) -> None:
@@ -227,6 +231,19 @@ def test_verify_before_the_archive(cairn: Workspace, kind: str) -> None:
     report = cairn.json("verify", "run/step-1", code=3)
     damage = result_of(report, "run/step-1")["damages"][0]
     assert damage["file"] == "run/step-1/m.safetensors"
+
+
+def test_deleted_by_its_owner_is_no_damage(two: Workspace) -> None:
+    """All of it gone is not a missing file; nothing counts as damaged."""
+    shutil.rmtree(place(two, "accelerator"))
+    report = two.json("verify", "run/step-2", code=5)
+    outcomes = {o["tier"]: o for o in report["outcomes"]}
+    assert outcomes["core"]["good"]
+    assert outcomes["accelerator"]["damages"] == []
+    assert "cairn scan" in outcomes["accelerator"]["message"]
+    assert not listing(two)["run/step-2"]["damaged"]
+    two.run("scan")
+    two.run("verify", "--all")
 
 
 def test_changed_evidence_is_not_laundered(two: Workspace) -> None:

@@ -16,10 +16,12 @@ from collections.abc import Iterator
 
 import pytest
 from cases import (
+    MIB,
     archive,
     as_nobody,
     assert_same,
     environment,
+    fill_up,
     free_bytes,
     give_away,
     kill_at,
@@ -37,8 +39,6 @@ from cases import (
     write_files,
 )
 from workspace import Answer, Workspace, tree_of
-
-MIB = 1 << 20
 
 
 def assert_says_full(answer: Answer, path: str) -> None:
@@ -201,13 +201,7 @@ def test_full_accelerator_tier_can_still_be_freed(small: Workspace) -> None:
     make(w, "run/step-2", {"w.raw": noise(20 * MIB)})
     archive(w)
     filler = w.accelerator / "filler"
-    with open(filler, "wb") as file:
-        try:
-            while True:
-                file.write(bytes(4096))
-                file.flush()
-        except OSError:
-            pass
+    fill_up(filler)
     answer = w.call("release", "run/step-1")
     if answer.code == 0:
         assert not (w.accelerator / "run" / "step-1").exists()
@@ -235,13 +229,7 @@ def test_full_state_directory(
         archive(w)
         before = listing(w)
         filler = state / "filler"
-        with open(filler, "wb") as file:
-            try:
-                while True:
-                    file.write(bytes(4096))
-                    file.flush()
-            except OSError:
-                pass
+        fill_up(filler)
         for number in range(100):
             make(w, f"run/step-{number + 2}")
         answer = w.call("scan")

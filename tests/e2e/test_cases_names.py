@@ -99,7 +99,27 @@ def test_file_that_became_a_directory(cairn: Workspace) -> None:
     shutil.rmtree(folder.parent)
     cairn.run("restore", "run/model-1.ckpt")
     assert file.read_bytes() == b"not a zip"
+    cairn.run("scan")
     cairn.run("verify", "--all")
+
+
+def test_directory_that_became_a_file(cairn: Workspace) -> None:
+    """B06: the other way round, on the accelerator tier."""
+    folder = make(cairn, "run/step-1", {"w.raw": b"one"})
+    before = tree_of(folder)
+    make(cairn, "run/step-2")
+    cairn.run("scan")
+    cairn.run("export", "--all")
+    shutil.rmtree(folder)
+    folder.write_bytes(b"something else")
+    cairn.run("scan")
+    cairn.run("export", "--all")
+    answer = cairn.call("restore", "run/step-1")
+    assert answer.code != 0 and "run/step-1" in answer.err
+    assert folder.read_bytes() == b"something else"
+    folder.unlink()
+    cairn.run("restore", "run/step-1")
+    assert_same(before, folder)
 
 
 def test_characters_that_urls_use(cairn: Workspace) -> None:
@@ -161,7 +181,8 @@ def test_every_odd_name(cairn: Workspace) -> None:
         files[b"f/" + name] = b"%d" % number
         files[b"d/" + name + b"/inner"] = b"%d" % number
     folder = make(cairn, "run/step-1", files)
-    for number, name in enumerate(ODD):
+    visible = [name for name in ODD if not name.startswith(b".")]
+    for number, name in enumerate(visible):
         top = os.path.join(os.fsencode(cairn.accelerator), b"runs", name)
         os.makedirs(top + b"/step-1")
         with open(top + b"/step-1/w.raw", "wb") as file:
@@ -169,7 +190,7 @@ def test_every_odd_name(cairn: Workspace) -> None:
         with open(top + b"/step-1/DONE", "wb"):
             pass
     found = cairn.json("scan")["committed"]
-    assert len(found) == len(ODD) + 1
+    assert len(found) == len(visible) + 1
     runs = cairn.accelerator / "runs"
     before, before_runs = tree_of(folder), tree_of(runs)
     cairn.run("export", "--all")
@@ -216,6 +237,7 @@ def test_names_that_lead_elsewhere(cairn: Workspace, path: str) -> None:
     assert answer.code in (1, 2), answer
     assert answer.err
     after = tree_of(cairn.directory)
-    assert after.keys() - before.keys() <= {
-        name for name in after if name.startswith(b"cairn-state")
-    }
+    new = after.keys() - before.keys() - {b"acc/.cairn/staging"}
+    assert {
+        name for name in new if not name.startswith(b"cairn-state")
+    } == set()

@@ -316,4 +316,4 @@ def test_result_of_nothing(cairn: Workspace) -> None:
     make(cairn, "run/step-1")
     archive(cairn)
     report = cairn.json("export", "run/step-1", code=4)
-    assert result_of(report, "run/step-1")["result"] == "nothing to do"
+    assert result_of(report, "run/step-1")["result"] == "nothing_to_do"

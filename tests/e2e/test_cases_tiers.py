@@ -13,6 +13,7 @@ import pytest
 from cases import (
     archive,
     assert_same,
+    bytes_moved,
     cut,
     flip,
     listing,
@@ -79,9 +80,14 @@ def test_rebuild_gives_the_same(lived: Workspace) -> None:
     shutil.rmtree(lived.directory / "cairn-state")
     lived.run("rebuild")
     assert everything(lived) == before
-    # Nothing to do, and nothing to copy again.
+    # Nothing to do, and nothing to copy again: what was known of the files was
+    # in the catalog, so they are read once more, and are as they were.
+    for change in lived.json("scan")["changes"]:
+        assert change["result"] == "done"
+        assert "the content is the one committed" in change["message"]
     assert lived.json("scan")["changes"] == []
     assert everything(lived) == before
+    assert bytes_moved(lived.json("export", "--all")) == 10_000  # Of step-6.
     lived.run("verify", "--all")
     lived.run("release", "run/step-3", code=1)
 
