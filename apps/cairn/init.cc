@@ -96,8 +96,7 @@ class InitVerb final : public Verb {
     arguments.Text("--core", "URL", &core_,
                    "What keeps: the core tier, as file:///dir");
     arguments.Text("--state-dir", "DIR", &state_dir_,
-                   "Where the catalog lies, on a local disk "
-                   "(default: cairn-state beside cairn.toml)");
+                   "Where the catalog lies (default: ./cairn-state)");
     arguments.Flag("--replace-accelerator", &replace_accelerator_,
                    "The accelerator directory is a new one: take it");
     arguments.Flag("--force", &force_,

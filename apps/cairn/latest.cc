@@ -47,8 +47,7 @@ class LatestVerb final : public Verb {
   void Declare(Arguments& arguments) override {
     arguments.Positional("RUN", &run_, true, "The run");
     arguments.Text("--durability", "LEVEL", &durability_,
-                   "local (default): on the accelerator tier; archived: on the "
-                   "core tier too");
+                   "local (default), or archived: on the core tier too");
     arguments.Flag("--restore", &options_.restore,
                    "Bring it back, and write the framework's pointer files");
   }

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <utility>
 
 #include "apps/cairn/text.h"
 #include "testing/fake_clock.h"
@@ -19,11 +20,11 @@ constexpr uint64_t kGigabyte = 1'000'000'000;
 
 class ProgressTest : public ::testing::Test {
  protected:
-  Progress::Setup Setup(Progress::Style style) {
+  Progress::Setup SetupOf(Progress::Style style) {
     return {.style = style,
             .notices = true,
             .prefix = "cairn export: ",
-            .columns = 100,
+            .columns = 110,
             .clock = &clock_,
             .write = [this](std::string_view text) { written_ += text; }};
   }
@@ -35,7 +36,7 @@ class ProgressTest : public ::testing::Test {
 };
 
 TEST_F(ProgressTest, ABarWithRateAndTimeLeft) {
-  Progress progress(Setup(Progress::Style::kBar));
+  Progress progress(SetupOf(Progress::Style::kBar));
   progress.OnStart("export modelA/step-1", 10 * kGigabyte, 4);
   EXPECT_EQ(Written(), "");
   clock_.SleepFor(absl::Seconds(2));
@@ -49,7 +50,7 @@ TEST_F(ProgressTest, ABarWithRateAndTimeLeft) {
 }
 
 TEST_F(ProgressTest, TheBarIsNotDrawnTooOften) {
-  Progress progress(Setup(Progress::Style::kBar));
+  Progress progress(SetupOf(Progress::Style::kBar));
   progress.OnStart("export", kGigabyte, 0);
   for (int i = 0; i < 99; ++i) {
     clock_.SleepFor(absl::Milliseconds(1));
@@ -63,7 +64,8 @@ TEST_F(ProgressTest, TheBarIsNotDrawnTooOften) {
 
 TEST_F(ProgressTest, TheBarKeepsToTheWidthOfTheTerminal) {
   for (const int columns : {1, 40, 60, 80, 200}) {
-    Progress::Setup setup = Setup(Progress::Style::kBar);
+    Written();  // The one before has cleared its line.
+    Progress::Setup setup = SetupOf(Progress::Style::kBar);
     setup.columns = columns;
     Progress progress(setup);
     progress.OnStart("export a/very/long/name/of/a/run/and/a/checkpoint-1000",
@@ -79,7 +81,7 @@ TEST_F(ProgressTest, TheBarKeepsToTheWidthOfTheTerminal) {
 }
 
 TEST_F(ProgressTest, PlainLinesOnlyForLongWork) {
-  Progress progress(Setup(Progress::Style::kLines));
+  Progress progress(SetupOf(Progress::Style::kLines));
   progress.OnStart("export modelA/step-1", 10 * kGigabyte, 4);
   clock_.SleepFor(absl::Seconds(4));
   progress.OnProgress(4 * kGigabyte, 0);
@@ -102,7 +104,7 @@ TEST_F(ProgressTest, PlainLinesOnlyForLongWork) {
 }
 
 TEST_F(ProgressTest, TheRateFollowsWhatHappensNow) {
-  Progress progress(Setup(Progress::Style::kLines));
+  Progress progress(SetupOf(Progress::Style::kLines));
   progress.OnStart("export", 100 * kGigabyte, 0);
   clock_.SleepFor(absl::Seconds(5));
   progress.OnProgress(50 * kGigabyte, 0);  // Was there already.
@@ -116,7 +118,7 @@ TEST_F(ProgressTest, TheRateFollowsWhatHappensNow) {
 }
 
 TEST_F(ProgressTest, AnUnknownAmountIsCounted) {
-  Progress progress(Setup(Progress::Style::kLines));
+  Progress progress(SetupOf(Progress::Style::kLines));
   progress.OnStart("scan", 0, 0);
   clock_.SleepFor(absl::Seconds(6));
   progress.OnProgress(0, 1234);
@@ -126,7 +128,7 @@ TEST_F(ProgressTest, AnUnknownAmountIsCounted) {
 }
 
 TEST_F(ProgressTest, PhasesAtTheSameTimeAddUp) {
-  Progress progress(Setup(Progress::Style::kLines));
+  Progress progress(SetupOf(Progress::Style::kLines));
   progress.OnStart("export a", 5 * kGigabyte, 1);
   progress.OnStart("export b", 5 * kGigabyte, 1);
   clock_.SleepFor(absl::Seconds(5));
@@ -141,7 +143,7 @@ TEST_F(ProgressTest, PhasesAtTheSameTimeAddUp) {
 }
 
 TEST_F(ProgressTest, NoticesInterruptTheBar) {
-  Progress progress(Setup(Progress::Style::kBar));
+  Progress progress(SetupOf(Progress::Style::kBar));
   progress.OnStart("export", kGigabyte, 0);
   clock_.SleepFor(absl::Seconds(1));
   progress.OnProgress(1, 0);
@@ -151,7 +153,7 @@ TEST_F(ProgressTest, NoticesInterruptTheBar) {
 }
 
 TEST_F(ProgressTest, NothingWhereNothingIsWanted) {
-  Progress::Setup setup = Setup(Progress::Style::kNone);
+  Progress::Setup setup = SetupOf(Progress::Style::kNone);
   setup.notices = false;
   Progress progress(setup);
   progress.OnStart("export", kGigabyte, 0);
@@ -163,7 +165,7 @@ TEST_F(ProgressTest, NothingWhereNothingIsWanted) {
 }
 
 TEST_F(ProgressTest, AClockSetBackDoesNoHarm) {
-  Progress progress(Setup(Progress::Style::kLines));
+  Progress progress(SetupOf(Progress::Style::kLines));
   progress.OnStart("export", kGigabyte, 0);
   clock_.Set(clock_.Now() - absl::Hours(1));
   progress.OnProgress(1, 0);

@@ -13,7 +13,7 @@ namespace cairn {
 
 namespace {
 
-struct ErrorText {
+struct KnownError {
   int error;
   absl::StatusCode code;
   const char* reason;
@@ -21,7 +21,7 @@ struct ErrorText {
       hint;  // What to do about it. Empty where the caller knows better.
 };
 
-constexpr ErrorText kErrorTexts[] = {
+constexpr KnownError kKnownErrors[] = {
     {ENOENT, absl::StatusCode::kNotFound, "no such file or directory", ""},
     {ENOTDIR, absl::StatusCode::kNotFound,
      "a part of the path is not a directory", ""},
@@ -96,7 +96,7 @@ absl::Status PosixError(int error, std::string_view action,
                         std::string_view path) {
   const std::string what =
       fmt::format("cannot {} {}", action, EscapeName(path));
-  for (const ErrorText& text : kErrorTexts) {
+  for (const KnownError& text : kKnownErrors) {
     if (text.error != error) continue;
     const char* const separator = *text.hint == '\0' ? "" : "; ";
     return absl::Status(text.code, fmt::format("{}: {}{}{}", what, text.reason,

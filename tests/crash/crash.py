@@ -272,19 +272,26 @@ class Planner:
     def __init__(self, reference: Reference, chance: random.Random) -> None:
         self._chance = chance
         self.hits: collections.Counter[str] = collections.Counter()
+        self._passages = reference.passages
+        self._order = [
+            {point: place for place, point in enumerate(passages)}
+            for passages in reference.passages
+        ]
         self._pending: list[list[Kill]] = []
-        self._order: list[dict[str, int]] = []
         for passages in reference.passages:
             kills = []
             for point, count in passages.items():
                 wanted = {1, min(2, count), chance.randint(1, count)}
                 kills += [Kill(f"{point}:{n}") for n in sorted(wanted)]
             self._pending.append(kills)
-            self._order.append({p: i for i, p in enumerate(passages)})
 
     def choose(self, index: int, after: Kill | None) -> Kill | None:
         """The next kill of a verb, or None to let it finish."""
         pending = self._pending[index]
+        if not pending:
+            for point, count in self._passages[index].items():
+                passage = self._chance.randint(1, count)
+                pending.append(Kill(f"{point}:{passage}"))
         new = {k.point for k in pending if not self.hits[k.point]}
         if after is not None:
             again = 0.6 if new else 0.2
@@ -564,8 +571,8 @@ class CrashRun:
         if not self.failures:
             self._remove(self.folder)
         print(
-            f"seed {self.seed}: {self.passed} passed,"
-            f" {len(self.failures)} failed"
+            f"{self.passed} passed, {len(self.failures)} failed"
+            f" (seed {self.seed})"
         )
         return 1 if self.failures else 0
 

@@ -262,6 +262,8 @@ def mounted(kind: str, megabytes: int, where: pathlib.Path) -> Iterator[None]:
         ]
     commands[-1].append(str(where))
     for command in commands:
+        if not shutil.which(command[0]):
+            pytest.skip(f"{command[0]} is not installed")
         done = subprocess.run(command, capture_output=True, text=True)
         if done.returncode != 0:
             pytest.skip(f"{shlex.join(command)}: {done.stderr.strip()}")
