@@ -42,6 +42,7 @@ class CommandLineTest : public ::testing::Test {
   static Said Run(std::vector<std::string> arguments) {
     arguments.insert(arguments.begin(), "cairn");
     std::vector<char*> argv;
+    argv.reserve(arguments.size() + 1);
     for (std::string& argument : arguments) argv.push_back(argument.data());
     argv.push_back(nullptr);
     testing::internal::CaptureStdout();

@@ -58,7 +58,8 @@ Progress::~Progress() { Clear(); }
 void Progress::OnStart(std::string_view what, uint64_t bytes, uint64_t files) {
   const absl::MutexLock lock(&mutex_);
   what_ = what;
-  if (phases_++ == 0) {
+  ++phases_;
+  if (phases_ == 1) {
     bytes_all_ = files_all_ = bytes_ = files_ = measured_bytes_ = 0;
     bytes_per_second_ = 0;
     told_ = false;
@@ -82,7 +83,9 @@ void Progress::OnProgress(uint64_t bytes_more, uint64_t files_more) {
 
 void Progress::OnFinish() {
   const absl::MutexLock lock(&mutex_);
-  if (phases_ == 0 || --phases_ > 0) return;
+  if (phases_ == 0) return;
+  --phases_;
+  if (phases_ > 0) return;
   ClearLocked();
   if (!told_) return;
   const absl::Duration elapsed = setup_.clock->Now() - start_;

@@ -90,6 +90,7 @@ std::string Session::Path(std::string_view argument) const {
 std::vector<std::string> Session::Paths(
     const std::vector<std::string>& arguments) const {
   std::vector<std::string> paths;
+  paths.reserve(arguments.size());
   for (const std::string& argument : arguments) paths.push_back(Path(argument));
   return paths;
 }

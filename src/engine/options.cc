@@ -275,7 +275,7 @@ class Document {
   using ReadOneTable = std::function<absl::Status(const toml::table&)>;
 
   // [name]
-  ReadNode Table(std::string_view name, ReadOneTable read) const {
+  ReadNode Table(std::string_view name, const ReadOneTable& read) const {
     return [=](const toml::node& node) -> absl::Status {
       if (!node.is_table()) {
         return WrongType(fmt::format("a table, [{}]", name), node);
@@ -285,7 +285,7 @@ class Document {
   }
 
   // [[name]], any number of times
-  ReadNode Tables(std::string_view name, ReadOneTable read) const {
+  ReadNode Tables(std::string_view name, const ReadOneTable& read) const {
     return [=](const toml::node& node) -> absl::Status {
       const auto* const list = node.as_array();
       if (list == nullptr ||
