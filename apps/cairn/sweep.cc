@@ -49,14 +49,17 @@ class SweepVerb final : public Verb {
     Table table({"WHAT", "NAME", ">SIZE", "RESULT", "WHY"});
     uint64_t removed = 0;
     uint64_t left = 0;
+    uint64_t kept = 0;
     uint64_t bytes = 0;
     for (const SweepItem& item : report.items) {
-      const bool counts = item.removed || report.dry_run;
-      ++(counts ? removed : left);
+      // Only named, as it may be somebody else's.
+      const bool keeps = item.what == "unreferenced" && !options_.unreferenced;
+      const bool counts = item.removed || (report.dry_run && !keeps);
+      ++(counts ? removed : keeps ? kept : left);
       if (counts) bytes += item.bytes;
-      const std::string result = item.removed     ? "removed"
-                                 : report.dry_run ? "would remove"
-                                                  : "left";
+      const std::string result = item.removed ? "removed"
+                                 : counts     ? "would remove"
+                                              : "left";
       table.Add({item.what, EscapeForDisplay(item.name),
                  FormatBytes(item.bytes), result, item.reason});
     }
@@ -65,11 +68,11 @@ class SweepVerb final : public Verb {
     } else if (table.empty()) {
       session.Account("nothing to clear away\n");
     } else {
-      session.Account(
-          fmt::format("{}{} {}, {}{}\n", table.Text(),
-                      report.dry_run ? "would remove" : "removed",
-                      Count(removed, "thing"), FormatBytesBoth(bytes),
-                      left > 0 ? fmt::format("; {} left", left) : ""));
+      session.Account(fmt::format(
+          "{}{} {}, {}{}\n", table.Text(),
+          report.dry_run ? "would remove" : "removed", Count(removed, "thing"),
+          FormatBytesBoth(bytes),
+          left + kept > 0 ? fmt::format("; {} left", left + kept) : ""));
     }
     return left > 0 ? ExitCode::kPartly : ExitCode::kDone;
   }

@@ -12,6 +12,7 @@ import mmap
 import os
 import pathlib
 import shutil
+import sqlite3
 import subprocess
 import threading
 import time
@@ -383,6 +384,30 @@ def test_same_size_and_times(cairn: Workspace) -> None:
     change = change_of(cairn.json("scan", code=3), "run/step-1")
     assert change["result"] == "damaged"
     assert "w.raw has other content" in change["message"]
+
+
+def test_young_fingerprint_is_not_trusted(cairn: Workspace) -> None:
+    """A change in the moment in which the content was read may have left the
+    time stamps as they were; so it is read again before it is let go."""
+    folder = make(cairn, "run/step-1", {"w.raw": b"good content"})
+    make(cairn, "run/step-2")
+    archive(cairn)
+    (folder / "w.raw").write_bytes(b"evil content")
+    status = os.stat(folder / "w.raw")
+    catalog = cairn.directory / "cairn-state" / "catalog.db"
+    with contextlib.closing(sqlite3.connect(catalog)) as database, database:
+        changed = database.execute(
+            "UPDATE fingerprints SET mtime_ns = ?, ctime_ns = ?, inode = ?,"
+            " known_ns = ? WHERE path = 'w.raw'",
+            (
+                *(status.st_mtime_ns, status.st_ctime_ns, status.st_ino),
+                status.st_ctime_ns + 1_900_000_000,
+            ),
+        )
+        assert changed.rowcount == 1
+    answer = cairn.run("release", "run/step-1", code=1)
+    assert "w.raw has changed since it was archived" in answer.err
+    assert (folder / "w.raw").read_bytes() == b"evil content"
 
 
 def test_newer_content_with_an_older_time(cairn: Workspace) -> None:
