@@ -292,7 +292,7 @@ def main() -> None:
 
         def small(directory: Path) -> int:
             for index in range(20_000):
-                (directory / f"part-{index:05d}").write_bytes(
+                (directory / f"model-{index:05d}.bin").write_bytes(
                     os.urandom(10_240)
                 )
             return 20_000 * 10_240

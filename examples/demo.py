@@ -609,7 +609,7 @@ class Demo:
                 f"{older} is back as it was",
                 lies_at.exists() and digest_of(lies_at) == course.digest,
             )
-        self.cairn.ok("verify", "--tier", "accelerator")
+        self.cairn.ok("verify", "--all", "--tier", "accelerator")
         self.cairn.ok("ls")
         self.cairn.ok("status")
         self.report.check(

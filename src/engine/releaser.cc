@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <set>
 #include <utility>
@@ -152,12 +153,24 @@ absl::Status MoveAll(const Root& root, const Manifest& manifest,
   return root.SyncFileSystem();
 }
 
+// A time stamp may be this much older than the write that left it.
+constexpr int64_t kTimeStampStepNs = 20'000'000;
+
 // Out of reach of any path, nobody can open the files any more: whoever has one
-// open now had it before.
+// open now had it before, and whoever wrote since the guards looked
+// (`guarded_ns`) left a newer time stamp.
 absl::Status NobodyHasIt(Context& context, const Manifest& manifest,
-                         const Staging& staging) {
+                         const Staging& staging, int64_t guarded_ns) {
   for (const ManifestNode& node : manifest.nodes) {
     if (node.type != ManifestNodeType::kFile) continue;
+    CAIRN_ASSIGN_OR_RETURN(
+        const NodeStat stat,
+        context.accelerator->Stat(staging.TreePath(node.path)));
+    const bool written = stat.mtime_ns > guarded_ns - kTimeStampStepNs &&
+                         stat.mtime_ns < context.NowNs() + kTimeStampStepNs;
+    if (written || stat.size_bytes != node.size_bytes) {
+      return Refuse(EscapeName(node.path) + " was written to just now");
+    }
     absl::StatusOr<WriteLease> lease =
         WriteLease::Take(*context.accelerator, staging.TreePath(node.path));
     if (absl::IsFailedPrecondition(lease.status())) {
@@ -199,10 +212,11 @@ absl::Status GiveUp(Context& context, const CheckpointRecord& record,
 
 // From the mark and the removed manifest on; safe to repeat from any point.
 absl::Status FinishRelease(Context& context, const CheckpointRecord& record,
-                           const Manifest& manifest, Staging& staging) {
+                           const Manifest& manifest, Staging& staging,
+                           int64_t guarded_ns) {
   CAIRN_RETURN_IF_ERROR(
       MoveAll(*context.accelerator, manifest, staging, /*back=*/false));
-  absl::Status free = NobodyHasIt(context, manifest, staging);
+  absl::Status free = NobodyHasIt(context, manifest, staging, guarded_ns);
   if (!free.ok()) {
     CAIRN_RETURN_IF_ERROR(GiveUp(context, record, manifest, staging, "in use"));
     return free;
@@ -218,7 +232,7 @@ absl::Status FinishRelease(Context& context, const CheckpointRecord& record,
 }
 
 absl::Status TakeAway(Context& context, const CheckpointRecord& record,
-                      const Manifest& manifest) {
+                      const Manifest& manifest, int64_t guarded_ns) {
   CAIRN_ASSIGN_OR_RETURN(Staging staging,
                          Staging::Take(context, kAttempt + record.generation));
   CAIRN_KILL_POINT("release.before_mark");
@@ -228,7 +242,7 @@ absl::Status TakeAway(Context& context, const CheckpointRecord& record,
   CAIRN_KILL_POINT("release.after_mark");
   CAIRN_RETURN_IF_ERROR(RemoveAcceleratorManifest(context, record));
   CAIRN_KILL_POINT("release.after_manifest");
-  return FinishRelease(context, record, manifest, staging);
+  return FinishRelease(context, record, manifest, staging, guarded_ns);
 }
 
 // How far a release came: what lies at the place, and what in the attempt.
@@ -293,7 +307,9 @@ absl::Status RecoverRelease(Context& context, const std::string& generation) {
       return GiveUp(context, *record, manifest, staging, "interrupted");
     }
   }
-  absl::Status finished = FinishRelease(context, *record, manifest, staging);
+  // When its guards looked is not known; a write since is told by size alone.
+  absl::Status finished = FinishRelease(context, *record, manifest, staging,
+                                        std::numeric_limits<int64_t>::max());
   // In use, so it was brought back: as it should be.
   return absl::IsFailedPrecondition(finished) ? absl::OkStatus() : finished;
 }
@@ -328,6 +344,7 @@ absl::StatusOr<Outcome> TryRelease(Context& context,
         "its archived copy is damaged: " + EscapeName(missing.front().file) +
         " " + missing.front().message);
   }
+  const int64_t guarded_ns = context.NowNs();
   FileGuard guard(&context, &manifest);
   CAIRN_RETURN_IF_ERROR(guard.Load());
   for (const ManifestNode& node : manifest.nodes) {
@@ -348,7 +365,8 @@ absl::StatusOr<Outcome> TryRelease(Context& context,
                 dry_run ? "would be " + decision.reason : decision.reason);
   outcome.bytes = record.bytes;
   outcome.files = record.files;
-  if (!dry_run) CAIRN_RETURN_IF_ERROR(TakeAway(context, record, manifest));
+  if (!dry_run)
+    CAIRN_RETURN_IF_ERROR(TakeAway(context, record, manifest, guarded_ns));
   return outcome;
 }
 
