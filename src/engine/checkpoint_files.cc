@@ -310,6 +310,14 @@ CheckpointInfo ToInfo(const CheckpointRecord& record, bool newest_generation) {
   return info;
 }
 
+Outcome OutcomeOf(const CheckpointRecord& record, Outcome::Kind kind,
+                  std::string message) {
+  return {.path = JoinPath(record.run, record.name),
+          .generation = record.generation,
+          .kind = kind,
+          .message = std::move(message)};
+}
+
 absl::StatusOr<CheckpointRecord> FindCheckpoint(Context& context,
                                                 std::string_view path,
                                                 std::string_view generation) {

@@ -142,6 +142,9 @@ CheckpointShape ShapeOf(const CheckpointRecord& record,
                         const Manifest* manifest);
 CheckpointShape ShapeOf(const Manifest& manifest);
 CheckpointRecord RecordOf(const Manifest& manifest);
+// What happened to it, for a report.
+Outcome OutcomeOf(const CheckpointRecord& record, Outcome::Kind kind,
+                  std::string message);
 CheckpointInfo ToInfo(const CheckpointRecord& record, bool newest_generation);
 
 // Resolves what a user typed (escaped) to a record's newest generation, or to

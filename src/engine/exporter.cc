@@ -20,17 +20,7 @@
 #include "policy/selection.h"
 
 namespace cairn {
-namespace {
-
-Outcome OutcomeOf(const CheckpointRecord& record, Outcome::Kind kind,
-                  std::string message) {
-  return {.path = JoinPath(record.run, record.name),
-          .generation = record.generation,
-          .kind = kind,
-          .message = std::move(message)};
-}
-
-}  // namespace
+namespace {}  // namespace
 
 Exporter::Exporter(Context* context, const ExportOptions& options)
     : context_(*context),

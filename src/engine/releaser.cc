@@ -24,14 +24,6 @@ namespace {
 
 constexpr char kAttempt[] = "release-";  // And the generation.
 
-Outcome OutcomeOf(const CheckpointRecord& record, Outcome::Kind kind,
-                  std::string message) {
-  return {.path = JoinPath(record.run, record.name),
-          .generation = record.generation,
-          .kind = kind,
-          .message = std::move(message)};
-}
-
 absl::Status Refuse(std::string why) {
   return absl::FailedPreconditionError("kept: " + std::move(why));
 }

@@ -17,14 +17,6 @@
 namespace cairn {
 namespace {
 
-Outcome OutcomeOf(const CheckpointRecord& record, Outcome::Kind kind,
-                  std::string message) {
-  return {.path = JoinPath(record.run, record.name),
-          .generation = record.generation,
-          .kind = kind,
-          .message = std::move(message)};
-}
-
 // Keys that the other archived generations of this checkpoint need. An
 // unreadable manifest among them stops the removal: we can't tell what it
 // needs.
