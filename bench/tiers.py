@@ -220,7 +220,7 @@ def measure_scan(cairn: Path, work: Path, rounds: int) -> None:
             directory = store.acc / f"run{run}" / f"checkpoint-{step}"
             directory.mkdir(parents=True)
             for index in range(99):
-                (directory / f"part-{index}.json").write_text("{}")
+                (directory / f"model-{index:05d}.bin").write_text("{}")
             (directory / "trainer_state.json").write_text(
                 f'{{"global_step": {step}}}'
             )

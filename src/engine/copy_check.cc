@@ -29,6 +29,9 @@ struct Differences {
   uint64_t bytes_read = 0;
 
   bool none() const { return only_touched() && touched.empty(); }
+  bool only_added() const {
+    return !added.empty() && vanished.empty() && changed.empty();
+  }
   bool only_touched() const {
     return vanished.empty() && added.empty() && changed.empty();
   }
@@ -274,9 +277,13 @@ absl::Status LookClosely(Context& context, RootTreeView& view,
   check->bytes_read = differences.bytes_read;
   if (differences.none()) {
     check->verdict = CopyVerdict::kEqual;
-    check->reason = fmt::format(
-        "touched, read again ({} bytes): the content is the one committed",
-        differences.bytes_read);
+    check->reason =
+        differences.bytes_read == 0
+            ? "touched; nothing that was ever read had to be read again"
+            : fmt::format(
+                  "touched, read again ({} bytes): the content is the "
+                  "one committed",
+                  differences.bytes_read);
     return Refresh(context, record, manifest, differences, *check);
   }
   CAIRN_ASSIGN_OR_RETURN(const ChangeVerdict verdict,
@@ -287,6 +294,15 @@ absl::Status LookClosely(Context& context, RootTreeView& view,
       check->finding.verdict == Verdict::kUnknown) {
     check->verdict = CopyVerdict::kEqual;
     check->reason = what;
+    return Refresh(context, record, manifest, differences, *check);
+  }
+  // What is only added changes nothing that was committed, and must not make an
+  // old checkpoint the newest. A release refuses while it is there.
+  if (differences.only_added() && verdict == ChangeVerdict::kRewritten) {
+    check->verdict = CopyVerdict::kEqual;
+    check->reason = what +
+                    "; it is no part of what was committed (`cairn "
+                    "commit` takes it in)";
     return Refresh(context, record, manifest, differences, *check);
   }
   switch (verdict) {

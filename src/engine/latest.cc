@@ -41,6 +41,7 @@ absl::StatusOr<Look> LookAtCandidate(Context& context,
     absl::StatusOr<CopyCheck> check = CheckCopy(context, view, record);
     // An unreadable manifest of ours is damage of this one checkpoint.
     if (!check.ok() && !absl::IsDataLoss(check.status()) &&
+        !absl::IsPermissionDenied(check.status()) &&
         !absl::IsNotFound(check.status())) {
       return check.status();
     }

@@ -54,6 +54,7 @@ absl::StatusOr<Manifest> Decode(const std::string& content,
       JoinPath(EscapeName(record.run), EscapeName(record.name)), tier);
   if (!manifest.ok()) return Annotate(manifest.status(), what);
   if (manifest->head.generation != record.generation ||
+      manifest->head.sequence != record.sequence ||
       manifest->head.run != record.run || manifest->head.name != record.name) {
     return absl::DataLossError(what + " belongs to another checkpoint");
   }

@@ -209,6 +209,18 @@ absl::StatusOr<RestoreReport> RestoreRecord(Context& context,
   return report;
 }
 
+// A manifest comes from storage: it may name those pointer files only that the
+// frameworks have, and the user's own rules.
+bool IsPointerName(const Options& options, std::string_view path) {
+  for (const char* known : {"latest", "latest_checkpointed_iteration.txt",
+                            "checkpoint", "latest.txt"}) {
+    if (path == known) return true;
+  }
+  return std::any_of(
+      options.frameworks.begin(), options.frameworks.end(),
+      [path](const FrameworkRule& rule) { return rule.pointer == path; });
+}
+
 }  // namespace
 
 absl::Status MarkPresent(Context& context, const Manifest& manifest) {
@@ -231,6 +243,12 @@ absl::Status MarkPresent(Context& context, const Manifest& manifest) {
 
 absl::Status WritePointers(Context& context, const Manifest& manifest) {
   for (const auto& [path, content] : manifest.head.pointers) {
+    if (!IsPointerName(context.options, path)) {
+      return absl::DataLossError(fmt::format(
+          "the manifest of {} names {} as a pointer file, which no rule does; "
+          "it was not written",
+          EscapeName(manifest.CheckpointPath()), EscapeName(path)));
+    }
     CAIRN_RETURN_IF_ERROR(context.accelerator->WriteFileDurably(
         JoinPath(manifest.head.run, path), AsBytes(content), /*replace=*/true));
     CAIRN_KILL_POINT("restore.after_pointer");

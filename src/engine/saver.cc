@@ -103,6 +103,21 @@ absl::StatusOr<Manifest> DescribeSource(Context& context, std::string_view path,
   return manifest;
 }
 
+absl::Status CheckNotInsideAnother(Context& context, std::string_view path) {
+  for (size_t slash = path.find('/'); slash != std::string_view::npos;
+       slash = path.find('/', slash + 1)) {
+    const std::string_view above = path.substr(0, slash);
+    absl::StatusOr<CheckpointRecord> found = FindCheckpoint(context, above, "");
+    if (found.ok()) {
+      return absl::InvalidArgumentError(
+          fmt::format("{} lies inside the checkpoint {}; choose another name",
+                      EscapeName(path), EscapeName(above)));
+    }
+    if (!absl::IsNotFound(found.status())) return found.status();
+  }
+  return absl::OkStatus();
+}
+
 // A save is not resumed (its source may be another by now), so what dead ones
 // left only takes space.
 absl::Status RemoveDeadSaves(Context& context) {
@@ -140,6 +155,7 @@ absl::StatusOr<CheckpointRecord> SaveDirectory(Context& context,
   CAIRN_ASSIGN_OR_RETURN(
       const Lock lock,
       Lock::OfCheckpoint(context.options.state_dir, path, "save"));
+  CAIRN_RETURN_IF_ERROR(CheckNotInsideAnother(context, path));
   CAIRN_ASSIGN_OR_RETURN(const bool taken, context.accelerator->Exists(path));
   if (taken) {
     return absl::AlreadyExistsError(fmt::format(

@@ -90,6 +90,13 @@ absl::Status Scanner::Visit(const std::string& directory) {
   if (absl::IsNotFound(examined.status()) && !directory.empty()) {
     return absl::OkStatus();
   }
+  // One directory that we may not read must not hide all the others.
+  if (absl::IsPermissionDenied(examined.status()) && !directory.empty()) {
+    report_.ignored.emplace_back(directory, Message(examined.status()));
+    context_.observer->OnNotice(Message(examined.status()));
+    unreadable_.push_back(directory + "/");
+    return absl::OkStatus();
+  }
   CAIRN_RETURN_IF_ERROR(examined.status());
   for (Finding& finding : examined->findings) {
     CAIRN_RETURN_IF_ERROR(TakeFinding(std::move(finding)));
@@ -118,9 +125,14 @@ absl::Status Scanner::TakeFinding(Finding finding) {
 
 absl::Status Scanner::VisitKnown(const CheckpointRecord& record) {
   absl::StatusOr<CopyCheck> looked = CheckCopy(context_, view_, record);
+  // Its own records are damaged, or we may not read it; that must not hide all
+  // the others.
   if (absl::IsDataLoss(looked.status()) || absl::IsNotFound(looked.status())) {
-    // Its own records are damaged; that must not hide all the others.
     Note(record, Outcome::Kind::kDamaged, Message(looked.status()));
+    return absl::OkStatus();
+  }
+  if (absl::IsPermissionDenied(looked.status())) {
+    Note(record, Outcome::Kind::kFailed, Message(looked.status()));
     return absl::OkStatus();
   }
   CAIRN_RETURN_IF_ERROR(looked.status());
@@ -158,6 +170,11 @@ absl::Status Scanner::VisitKnown(const CheckpointRecord& record) {
 }
 
 absl::Status Scanner::Disappeared(const CheckpointRecord& record) {
+  // Not seen is not gone where we could not look.
+  const std::string path = JoinPath(record.run, record.name);
+  for (const std::string& directory : unreadable_) {
+    if (path.starts_with(directory)) return absl::OkStatus();
+  }
   CheckpointRecord gone = record;
   CAIRN_RETURN_IF_ERROR(RemoveAcceleratorManifest(context_, record));
   if (!record.core.manifest) {

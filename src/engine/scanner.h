@@ -74,6 +74,7 @@ class Scanner {
   std::map<std::string, CheckpointRecord> known_directories_;
   std::map<std::string, std::vector<CheckpointRecord>> known_files_;
   std::vector<std::string> queue_;
+  std::vector<std::string> unreadable_;  // Directories, each with a slash.
   std::vector<Finding> found_;
 };
 

@@ -17,6 +17,10 @@
 
 namespace cairn {
 
+namespace {
+constexpr uint64_t kDirectBytesMin = uint64_t{256} << 10;
+}  // namespace
+
 // A file being made: by one task if it is small, else by one task for each
 // block. Thread-safe.
 class TreeRestore::OneFile {
@@ -42,7 +46,10 @@ class TreeRestore::OneFile {
       // Not to be opened for writing (its attributes were set): made anew.
       CAIRN_RETURN_IF_ERROR(root.RemoveFile(path));
     }
-    CAIRN_ASSIGN_OR_RETURN(file_, root.CreateForWrite(path));
+    // A small file costs less through the page cache, which the syncfs at the
+    // end writes out together.
+    const bool direct = node_.size_bytes >= kDirectBytesMin;
+    CAIRN_ASSIGN_OR_RETURN(file_, root.CreateForWrite(path, direct));
     return absl::OkStatus();
   }
 
