@@ -162,6 +162,32 @@ absl::StatusOr<uint64_t> NextSequence(Context& context, std::string_view run) {
                   static_cast<uint64_t>(std::max<int64_t>(now_us, 1)));
 }
 
+namespace {
+
+// A generation under the completion marker of the one before, such as one that
+// only gained a file, was finished when that one was: it keeps its place in the
+// run, right behind it. Everything else is the newest.
+absl::StatusOr<uint64_t> SequenceFor(Context& context, const Finding& finding) {
+  CAIRN_ASSIGN_OR_RETURN(
+      const std::vector<CheckpointRecord> before,
+      context.catalog->Generations(finding.run, finding.name));
+  const bool same_marker =
+      !before.empty() && !finding.marker.empty() &&
+      before.front().marker_mtime_ns == finding.marker_mtime_ns &&
+      before.front().step == finding.step;
+  if (!same_marker) return NextSequence(context, finding.run);
+  const uint64_t behind = before.front().sequence + 1;
+  CAIRN_ASSIGN_OR_RETURN(const std::vector<CheckpointRecord> run,
+                         context.catalog->OfRun(finding.run));
+  const bool taken = std::any_of(run.begin(), run.end(), [&](const auto& one) {
+    return one.sequence == behind;
+  });
+  if (taken) return NextSequence(context, finding.run);
+  return behind;
+}
+
+}  // namespace
+
 absl::Status RecordPresent(Context& context, const Manifest& manifest,
                            const std::vector<LiveNode>& live,
                            int64_t known_ns) {
@@ -198,7 +224,7 @@ absl::StatusOr<CheckpointRecord> CommitFinding(
     CAIRN_ASSIGN_OR_RETURN(const Lock lock,
                            Lock::OfCommits(context.options.state_dir));
     CAIRN_ASSIGN_OR_RETURN(manifest.head.sequence,
-                           NextSequence(context, finding.run));
+                           SequenceFor(context, finding));
     CAIRN_KILL_POINT("commit.before_manifest");
     CAIRN_RETURN_IF_ERROR(
         WriteAcceleratorManifest(context, manifest, /*replace=*/false));

@@ -29,9 +29,8 @@ struct Differences {
   uint64_t bytes_read = 0;
 
   bool none() const { return only_touched() && touched.empty(); }
-  bool only_added() const {
-    return !added.empty() && vanished.empty() && changed.empty();
-  }
+  bool never_read = false;  // A touched file has no digests to compare with.
+
   bool only_touched() const {
     return vanished.empty() && added.empty() && changed.empty();
   }
@@ -127,6 +126,8 @@ absl::StatusOr<Differences> Compare(Context& context, const Manifest& manifest,
     if (!equal) {
       result.changed.push_back(node.path);
     } else if (node.stat.type == NodeType::kFile) {
+      const ManifestNode& first = Resolve(nodes, *recorded->second);
+      result.never_read |= first.size_bytes > 0 && first.blocks.empty();
       result.known.push_back(ToFingerprint(node, began_ns));
     }
   }
@@ -278,8 +279,9 @@ absl::Status LookClosely(Context& context, RootTreeView& view,
   if (differences.none()) {
     check->verdict = CopyVerdict::kEqual;
     check->reason =
-        differences.bytes_read == 0
-            ? "touched; nothing that was ever read had to be read again"
+        differences.never_read
+            ? "touched; sizes and times are as committed, and its content was "
+              "never read yet"
             : fmt::format(
                   "touched, read again ({} bytes): the content is the "
                   "one committed",
@@ -294,15 +296,6 @@ absl::Status LookClosely(Context& context, RootTreeView& view,
       check->finding.verdict == Verdict::kUnknown) {
     check->verdict = CopyVerdict::kEqual;
     check->reason = what;
-    return Refresh(context, record, manifest, differences, *check);
-  }
-  // What is only added changes nothing that was committed, and must not make an
-  // old checkpoint the newest. A release refuses while it is there.
-  if (differences.only_added() && verdict == ChangeVerdict::kRewritten) {
-    check->verdict = CopyVerdict::kEqual;
-    check->reason = what +
-                    "; it is no part of what was committed (`cairn "
-                    "commit` takes it in)";
     return Refresh(context, record, manifest, differences, *check);
   }
   switch (verdict) {

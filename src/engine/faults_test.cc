@@ -184,6 +184,21 @@ TEST_F(FaultsTest, ARewriteIsANewGenerationAndTheOlderOneStaysRestorable) {
   EXPECT_EQ(ReadTestFile(File("run/ckpt-1/a.bin")), old_content);
 }
 
+TEST_F(FaultsTest, AFileThatComesLaterDoesNotMakeAnOldCheckpointTheNewest) {
+  MakeCheckpoint(900, 7);
+  ASSERT_OK(Scan());
+  clock_.SleepFor(absl::Seconds(1));
+  MakeCheckpoint(1000, 8);
+  ASSERT_OK(Scan());
+  ASSERT_EQ(Export(900).kind, Outcome::Kind::kDone);
+  ASSERT_EQ(Export(1000).kind, Outcome::Kind::kDone);
+  const std::string older = Newest(900).generation;
+  WriteTestFile(File("run/ckpt-900/eval.json"), "{}");
+  ASSERT_OK(Scan());
+  EXPECT_NE(Newest(900).generation, older);
+  EXPECT_LT(Newest(900).sequence, Newest(1000).sequence);
+}
+
 TEST_F(FaultsTest, AReleaseBelievesTheMarksNotTheCatalog) {
   MakeCheckpoint(1, 7);
   ASSERT_OK(Scan());

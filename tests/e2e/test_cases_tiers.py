@@ -84,7 +84,9 @@ def test_rebuild_gives_the_same(lived: Workspace) -> None:
     # in the catalog, so they are read once more, and are as they were.
     for change in lived.json("scan")["changes"]:
         assert change["result"] == "done"
-        assert "the content is the one committed" in change["message"]
+        # What was never archived has no digests to compare with.
+        equal = "the content is the one committed" in change["message"]
+        assert equal or "was never read yet" in change["message"]
     assert lived.json("scan")["changes"] == []
     assert everything(lived) == before
     assert bytes_moved(lived.json("export", "--all")) == 10_000  # Of step-6.
