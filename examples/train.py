@@ -363,6 +363,8 @@ def train_rank(rank: int, options: Options, port: int) -> None:
         "gloo", store=store, rank=rank, world_size=options.processes
     )
     train(options, rank)
+    # Nobody hangs up while another is still talking.
+    torch.distributed.barrier()
     torch.distributed.destroy_process_group()
 
 

@@ -22,15 +22,23 @@ def test_demo(cairn_program: str, tmp_path: pathlib.Path) -> None:
     pytest.importorskip("torch")
     work = tmp_path / "demo"
     environment = Workspace(cairn_program, tmp_path / "unused").environment
-    done = subprocess.run(
-        [sys.executable, str(DEMO), "--work", str(work)],
-        env={**environment, "CAIRN_BIN": cairn_program},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=SECONDS_MAX,
-    )
+
+    def run() -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, str(DEMO), "--work", str(work)],
+            env={**environment, "CAIRN_BIN": cairn_program},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=SECONDS_MAX / 2,
+        )
+
+    done = run()
+    if "terminated with signal SIGABRT" in done.stdout:
+        # gloo aborts a trainer once in a while, with or without cairn beside
+        # it; that is not what is tested here. A second time it would be.
+        done = run()
     assert done.returncode == 0, done.stdout
     assert "[NOT TRUE]" not in done.stdout
     assert "bit for bit" in done.stdout
